@@ -144,7 +144,7 @@ FACES: dict[str, Any] = {"study": "neural", "dataset": "aaf"}
 
 @pytest.fixture
 def faces(data: StudyData) -> StudyData:
-    return replace(data, features=pictures(data.n_items))
+    return replace(data, features=pictures(data.instances.item_count))
 
 
 def pictures(count: int, side: int = SIDE) -> torch.Tensor:
@@ -185,7 +185,7 @@ def test_moves_fill_their_bounds_and_chunks_change_nothing(monkeypatch: pytest.M
 def test_every_method_sees_the_same_moved_faces(faces: StudyData) -> None:
     one = shifted(job("RankNet-shifted", shift=0.2, learning_rate=1), faces)
     other = shifted(job("RankCNN-shifted", shift=0.2), faces)
-    moves = drawn_shifts(faces.n_items, 2, study="neural", dataset="mq2008-label1")
+    moves = drawn_shifts(faces.instances.item_count, 2, study="neural", dataset="mq2008-label1")
     assert one.features is not None
     assert torch.equal(one.features, moved(faces.features, moves, SIDE))  # type: ignore[arg-type]
     assert torch.equal(one.features, other.features)  # type: ignore[arg-type]

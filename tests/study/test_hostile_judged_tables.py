@@ -5,6 +5,7 @@ import decimal
 import gzip
 import re
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -259,12 +260,6 @@ def test_any_file_is_described_or_refused(tmp_path: Path, text: str, name: str, 
             with zipfile.ZipFile(looked_at, "w") as archive:
                 for file in path.parent.iterdir():
                     archive.write(file, file.relative_to(folder))
-        described_or_refused(looked_at)
-
-
-def described_or_refused(path: Path) -> None:
-    try:
-        found = inspect(path)
-    except (ConfigError, DataError):
-        return
-    DescriptionKeys(**found.description)
+        with suppress(ConfigError, DataError):
+            description = inspect(looked_at).description
+            assert DescriptionKeys(**description)

@@ -40,10 +40,7 @@ class PanicError(BaseException):
     [
         (MemoryError(), True),
         (ImportError("libarrow.so.2600: failed to map segment from shared object"), True),
-        (
-            RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
-            True,
-        ),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"), True),
         (PanicError("could not spawn threads: ThreadPoolBuildError { kind: IOError(Os { code: 11 }) }"), True),
         (ImportError("no module of that name"), False),
         (ImportError("cannot spawn a worker"), False),

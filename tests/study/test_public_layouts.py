@@ -74,22 +74,12 @@ READ: dict[str, Callable[[tuple[int, int, int, int]], tuple[Any, Any, float, int
     **{name: lambda row: row for name in ("ml-1m", "ml-100k", "spaces", "recbole")},
     "headerless": lambda row: (*row[:2], 1.0, 0),
     "goodbooks": lambda row: (*row[:3], 0),
-    "book-crossing": lambda row: (
-        str(276724 + row[0]),
-        isbn(row[1]).replace("195153441", "19515344\u00e9"),
-        1.0,
-        0,
-    ),
+    "book-crossing": lambda row: (str(276724 + row[0]), isbn(row[1]).replace("195153441", "19515344\u00e9"), 1.0, 0),
     "last.fm": lambda row: (f"{row[0]:040x}", f'the "{row[1]}" men', plays(row), 0),
     # A view is 0, a cart 1: the highest of the first events.
     "retailrocket": lambda row: (257597 + row[0], 355908 + row[1], float(row[2] > 3), 1000 * (row[3] + row[2] - 1)),
     "amazon": lambda row: (f"A2CX7LUOHB{row[0]}NDG", asin(row[1]), *row[2:]),
-    "yelp": lambda row: (
-        f"mh_-eMZ6K5RLWhZyISBhw{row[0]}",
-        f"XQfwVwDr-v0ZS3_CbbE5X{row[1]}",
-        row[2],
-        10**6 * row[3],
-    ),
+    "yelp": lambda row: (f"mh_-eMZ6K5RLWhZyISBhw{row[0]}", f"XQfwVwDr-v0ZS3_CbbE5X{row[1]}", row[2], 10**6 * row[3]),
 }
 
 

@@ -13,16 +13,9 @@ from hypothesis import strategies as st
 
 from rankbound.errors import DataError
 from rankbound_study.data.contracts import FOLDS, PARTS_KEY, judged_table, read_metadata, read_table, write_table
-from rankbound_study.data.splits import keep_relevant, split_lists, split_ratings, split_relevant
+from rankbound_study.data.splits import split_lists, split_ratings, split_relevant
 
 # Ratings
-
-
-def test_relevant_pairs_of_users_with_enough_of_them_stay() -> None:
-    topic = np.array([1, 1, 1, 2, 2, 2, 3], dtype=np.int32)
-    rating = np.array([4, 4.5, 3.5, 4, 1, 1, 5], dtype=np.float32)
-    assert keep_relevant(topic, rating, 4.0, 2).tolist() == [True, True, False, False, False, False, False]
-    assert keep_relevant(topic, rating, 4.0, 1).tolist() == [True, True, False, True, False, False, True]
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=6), st.integers(0, 3))

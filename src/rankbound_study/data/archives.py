@@ -38,8 +38,7 @@ _BUFFER_BYTES = 2**17
 _LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LOCAL_HEADER_BYTES = 30
-_PLACE_OF_SIZE = 5
-"""The place of the directory's size in a zip's end record."""
+_PLACE_OF_SIZE = 5  # the place of the directory's size in a zip's end record
 
 # A member takes its name and about 60 bytes in the directory; this allows plenty on average.
 _DIRECTORY_BYTES, _SMALLEST_DIRECTORY = 512, 2**16
@@ -81,9 +80,27 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
     members = _list_zip(path, limits) if _is_zip(path) else _list_rar(path)
     if len(members) > limits.members:
         raise _refused(path, f"it has {len(members)} members, more than {limits.members}")
+    # Names that differ only in case or accent encoding are one file on some disks.
     seen: dict[str, str] = {}
     for member in members:
-        _check_member(path, member, limits, seen)
+        name, size = member.name, member.size
+        # No control characters, and no marks that make a name look like another one.
+        malformed = not name or len(name) > MAXIMUM_NAME_LENGTH or not name.isprintable()
+        other = seen.setdefault(unicodedata.normalize("NFC", name).casefold().rstrip("/"), name)
+        for is_wrong, reason in (
+            (malformed, f"a member has the malformed name {name[:80]!r}"),
+            (_OUTSIDE.search(name), f"member {name!r} points outside the archive"),
+            (member.kind == "link", f"member {name!r} is a link"),
+            (member.encrypted, f"member {name!r} is encrypted"),
+            (
+                not 0 <= size <= limits.member_bytes,
+                f"member {name!r} has {size} bytes, more than {limits.member_bytes}",
+            ),
+            (other is not name and other == name, f"member {name!r} occurs twice"),
+            (other is not name, f"member {name!r} is the same file as {other!r} on some disks"),
+        ):
+            if is_wrong:
+                raise _refused(path, reason)
     total = sum(member.size for member in members)
     if total > limits.total_bytes:
         raise _refused(path, f"its members add up to {total} bytes, more than {limits.total_bytes}")
@@ -137,27 +154,6 @@ def _is_zip(path: str | os.PathLike[str]) -> bool:
             "perhaps an error page was saved instead: delete it and fetch it again"
         )
     return start.startswith(b"PK")
-
-
-def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits, seen: dict[str, str]) -> None:
-    """Refuse unsafe members; `seen` has the names so far as disks may compare them."""
-    name = member.name
-    # No control characters, and no marks that make a name look like another one.
-    if not name or len(name) > MAXIMUM_NAME_LENGTH or not name.isprintable():
-        raise _refused(path, f"a member has the malformed name {name[:80]!r}")
-    if _OUTSIDE.search(name):
-        raise _refused(path, f"member {name!r} points outside the archive")
-    if member.kind == "link":
-        raise _refused(path, f"member {name!r} is a link")
-    if member.encrypted:
-        raise _refused(path, f"member {name!r} is encrypted")
-    if not 0 <= member.size <= limits.member_bytes:
-        raise _refused(path, f"member {name!r} has {member.size} bytes, more than {limits.member_bytes}")
-    # Names that differ only in case or accent encoding are one file on some disks.
-    other = seen.setdefault(unicodedata.normalize("NFC", name).casefold().rstrip("/"), name)
-    if other is not name:
-        how = "occurs twice" if other == name else f"is the same file as {other!r} on some disks"
-        raise _refused(path, f"member {name!r} {how}")
 
 
 def _refused(path: str | os.PathLike[str], reason: str) -> DataError:

@@ -29,51 +29,28 @@ from rankbound.io.models import KEY as SEAL_KEY
 from rankbound.io.models import UNSEALED, check_memory, count_nulls, damage, open_parquet, seal, unreadable
 
 SPLITS = ("train", "validation", "test")
-FOLDS = 5
-"""Parts into which a user's relevant items, or generated lists, are cut."""
+FOLDS = 5  # parts into which a user's relevant items, or generated lists, are cut
+LARGEST_PART = 2**31 - 1  # items of all lists of a part at most: Arrow's lists have offsets of 32 bits
 
-LARGEST_PART = 2**31 - 1
-"""Items of all lists of a part at most: Arrow's lists have offsets of 32 bits."""
-
-SCHEMA_KEY = "rankbound.schema"
-"""Metadata of every file: its contract's name and version."""
-
-DATASET_KEY = "rankbound.dataset"
-"""Metadata: the data set of a file, or from which it was made."""
-
-SYNTHETIC_KEY = "rankbound.synthetic"
-"""Metadata of a synthetic file and of all files made from it: how it was generated, as sorted JSON."""
-
-PARTS_KEY = "rankbound.parts"
-"""Metadata of a lists file: JSON object of the raw files' names, each with its ranges of lists, [first, past last]."""
-
-OPTIONS_KEY = "rankbound.folds"
-"""Metadata of a folds file of interactions or images: the options it was made with, as sorted JSON."""
-
-TOPICS_KEY = "rankbound.topics"
-"""Metadata of a splits file: a digest of the topics of the lists that it splits."""
-
-ITEM_COUNT_KEY = "rankbound.item_count"
-"""Metadata of an instances file: items are indices 0 .. this number - 1."""
-
+# Keys of the files' metadata.
+SCHEMA_KEY = "rankbound.schema"  # of every file: its contract's name and version
+DATASET_KEY = "rankbound.dataset"  # the data set of a file, or from which it was made
+SYNTHETIC_KEY = "rankbound.synthetic"  # of synthetic files, and all made from them: how it was generated, sorted JSON
+PARTS_KEY = "rankbound.parts"  # of a lists file: JSON object of the raw files' ranges of lists, [first, past last]
+OPTIONS_KEY = "rankbound.folds"  # of a folds file of interactions or images: options it was made with, sorted JSON
+TOPICS_KEY = "rankbound.topics"  # of a splits file: a digest of the topics of the lists that it splits
+ITEM_COUNT_KEY = "rankbound.item_count"  # of an instances file: items are indices 0 .. this number - 1
+# Of sampled instances, by index, and of interactions whose items are texts: JSON list of the item ids. (For judged
+# lists, items are rows of the lists file.)
 ITEM_NAMES_KEY = "rankbound.item_names"
-"""Metadata of sampled instances: JSON list of the item ids by index. (For judged lists: rows of the lists file.)"""
-
-TOPIC_NAMES_KEY = "rankbound.topic_names"
-"""Metadata of interactions whose users are texts: JSON list of them by number. (Items' have the key above.)"""
-
-LEFT_OUT_KEY = "rankbound.left_out"
-"""Metadata of sampled instances: JSON of the numbers of users and of lists that were left out, if there are any."""
-
-REPEATS_KEY = "rankbound.repeats"
-"""Metadata of sampled instances whose folds are drawn several times: how often."""
+TOPIC_NAMES_KEY = "rankbound.topic_names"  # of interactions whose users are texts: JSON list of them by number
+LEFT_OUT_KEY = "rankbound.left_out"  # of sampled instances: JSON of the numbers of users and lists left out, if any
+REPEATS_KEY = "rankbound.repeats"  # of sampled instances whose folds are drawn several times: how often
 
 # Types with any width d, as `type_text` writes them.
 FEATURES = "list<fixed_size_list<float>[d]>"
 VECTOR = "fixed_size_list<float>[d]"
-PIXELS = "fixed_size_binary[d]"
-"""The bytes of a picture, all red, then green, then blue."""
-
+PIXELS = "fixed_size_binary[d]"  # the bytes of a picture, all red, then green, then blue
 _WIDTH = re.compile(r"\[\d+\]")
 _FIELD = re.compile(r"\w+: ")
 
@@ -129,12 +106,7 @@ _ROWS: Sequence[tuple[Any, ...]] = (
         f"metric: string, n: int32, p: int32, {_DISTRIBUTION}: double, support: [double], probability: [double]",
     ),
     ("runs", f"{_LIST}, drawing: int8, n: int32, p: int32, epoch: int32", _NSR_KEYS, True),
-    (
-        "epochs",
-        f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double",
-        _NSR_KEYS,
-        True,
-    ),
+    ("epochs", f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double", _NSR_KEYS, True),
     (
         "rates",
         f"{_TRAINING}, learning_rate: double, epoch: int32, score: double, test_score: double, chosen: bool",
@@ -211,8 +183,19 @@ class TableWriter:
         self.file: pq.ParquetWriter | None = None
 
     def __call__(self, table: pa.Table) -> None:
-        """Append `table` as one row group."""
-        table = _conform(table, self._contract, f"the table meant for {self._path}")
+        """Append `table` as one row group, in the contract's column order and types."""
+        where = f"the table meant for {self._path}"
+        known = {name: table.column(name) for name in self._contract.columns if name in table.column_names}
+        for name, column in known.items():
+            expected = self._contract.columns[name]
+            if isinstance(expected, pa.DataType) and column.type != expected:
+                try:
+                    known[name] = column.cast(expected)
+                except pa.ArrowException as error:
+                    raise DataError(f"{where}: column {name!r} cannot become {type_text(expected)}: {error}") from error
+        table = pa.table(known | {name: table.column(name) for name in table.column_names if name not in known})
+        _check_columns(table.schema, self._contract, where)
+        _check_nulls(table, self._contract, where)
         if self.file is None:
             schema = table.schema.with_metadata(dict(sorted(self._metadata.items())))
             # Dictionaries pay off for repeated text; for numbers they cost more than they save.
@@ -336,25 +319,7 @@ def _check_nulls(table: pa.Table, contract: Contract, where: str) -> None:
             raise DataError(f"{where}: column {name!r} holds {nulls} nulls; {contract} allows none")
 
 
-def _conform(table: pa.Table, contract: Contract, where: str) -> pa.Table:
-    """Return the table in the contract's column order and types, or raise DataError."""
-    columns = {name: table.column(name) for name in contract.columns if name in table.column_names}
-    for name, column in columns.items():
-        expected = contract.columns[name]
-        if isinstance(expected, pa.DataType) and column.type != expected:
-            try:
-                columns[name] = column.cast(expected)
-            except pa.ArrowException as error:
-                raise DataError(f"{where}: column {name!r} cannot become {type_text(expected)}: {error}") from error
-    columns |= {name: table.column(name) for name in table.column_names if name not in columns}
-    conformed = pa.table(columns)
-    _check_columns(conformed.schema, contract, where)
-    _check_nulls(conformed, contract, where)
-    return conformed
-
-
-FoldLists = tuple[int, str, pa.Table]
-"""A fold, a split, and its lists by `lists_table`."""
+FoldLists = tuple[int, str, pa.Table]  # a fold, a split, and its lists by `lists_table`
 
 
 def lists_table(
@@ -363,9 +328,7 @@ def lists_table(
     """Return a row for each list: the topic's name, items and relevance."""
     if offsets[-1] > LARGEST_PART:
         raise DataError(f"found {offsets[-1]:,} items in the lists of a part, expected at most {LARGEST_PART:,}")
-    starts = to_arrow(offsets.astype(np.int32))
-    lists = (pa.ListArray.from_arrays(starts, to_arrow(values)) for values in (items, relevance))
-    return pa.table([strings_to_arrow(names), *lists], ["topic", "items", "relevance"])
+    return _table_of_lists(names, offsets, {"items": to_arrow(items), "relevance": to_arrow(relevance)})
 
 
 def judged_table(
@@ -376,10 +339,15 @@ def judged_table(
     offsets: npt.NDArray[np.int64],
 ) -> pa.Table:
     """Return a row for each judged list: the topic's name, and its items' names, relevance and features `(n, d)`."""
-    starts, flat = to_arrow(offsets.astype(np.int32)), to_arrow(features.reshape(-1))
-    columns = strings_to_arrow(items), to_arrow(relevance), pa.FixedSizeListArray.from_arrays(flat, features.shape[1])
-    lists = (pa.ListArray.from_arrays(starts, values) for values in columns)
-    return pa.table([strings_to_arrow(names), *lists], ["topic", "items", "relevance", "features"])
+    vectors = pa.FixedSizeListArray.from_arrays(to_arrow(features.reshape(-1)), features.shape[1])
+    columns = {"items": strings_to_arrow(items), "relevance": to_arrow(relevance), "features": vectors}
+    return _table_of_lists(names, offsets, columns)
+
+
+def _table_of_lists(names: Sequence[str], offsets: npt.NDArray[np.int64], columns: Mapping[str, pa.Array]) -> pa.Table:
+    starts = to_arrow(offsets.astype(np.int32))
+    lists = {name: pa.ListArray.from_arrays(starts, values) for name, values in columns.items()}
+    return pa.table({"topic": strings_to_arrow(names), **lists})
 
 
 def to_arrow(values: npt.NDArray[Any]) -> pa.Array:

@@ -9,12 +9,12 @@ import hashlib
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 from tqdm import tqdm
 
@@ -33,9 +33,6 @@ FIT = "squash"
 _LONGEST_SIDE, _WIDEST = 4000, 2.0
 _NAME = re.compile(r"(\d{5})A(\d{2})\.jpg")
 _ROWS = 512  # 15 MB of pixels
-
-Picture = tuple[str, Pixels]
-"""The SHA-256 of a file's content, and its pixels `(3, side, side)`."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +55,19 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
     members = folder_members(raw.members, FOLDER, raw.path)
     faces = parse_names([member.name for member in members], str(raw.path))
     with tqdm(total=2 * len(faces), unit="image", desc="faces", disable=None) as progress:
-        found = [(some, perceptual_hashes(pixels)) for some, pixels in _batches(_pictures(raw, faces, progress))]
+        found = [(some, perceptual_hashes(pixels)) for some, pixels in _batches(raw, faces, progress)]
         digests, hashes = [one for some, _ in found for one in some], np.concatenate([bits for _, bits in found])
-        kept = ~is_repeated(digests)
+        copies = Counter(digests)
+        kept = np.array([copies[digest] == 1 for digest in digests])
         chosen = [face for face, keep in zip(faces, kept.tolist(), strict=True) if keep]
         if not chosen:
             raise DataError(f"{raw.path}: every image in {FOLDER!r} occurs more than once: nothing is left")
         names, (numbers, ages) = [face.name for face in chosen], np.array([(one.number, one.age) for one in chosen]).T
-        repeated = np.asarray(digests)[~kept]
-        facts = {"exact_duplicates": len(repeated), "exact_duplicate_groups": len(np.unique(repeated))}
-        blocks = (pixels for _, pixels in _batches(_pictures(raw, chosen, progress)))
-        how = {DATASET_KEY: "aaf"}, {**facts, "filter": FILTER, "fit": FIT}
-        write_images(out, names, numbers, ages, hashes[kept], blocks, *how)
+        repeated = [count for count in copies.values() if count > 1]
+        facts: dict[str, object] = {"exact_duplicates": sum(repeated), "exact_duplicate_groups": len(repeated)}
+        facts |= {"filter": FILTER, "fit": FIT}
+        blocks = (pixels for _, pixels in _batches(raw, chosen, progress))
+        write_images(out, names, numbers, ages, hashes[kept], blocks, {DATASET_KEY: "aaf"}, facts)
 
 
 def parse_names(members: Sequence[str], where: str) -> list[Face]:
@@ -90,13 +88,6 @@ def parse_names(members: Sequence[str], where: str) -> list[Face]:
         if other != member:
             raise DataError(f"{where}: {other!r} and {member!r} have the same number")
     return [faces[number] for number in sorted(faces)]
-
-
-def is_repeated(digests: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return which of these occur more than once, the first occurrence included."""
-    _, index, counts = np.unique(np.asarray(digests), return_inverse=True, return_counts=True)
-    repeated: npt.NDArray[np.bool_] = counts[index] > 1
-    return repeated
 
 
 def decode_image(content: bytes, where: str) -> Pixels:
@@ -124,13 +115,12 @@ def decode_image(content: bytes, where: str) -> Pixels:
     return np.ascontiguousarray(np.asarray(small, dtype=np.uint8).transpose(2, 0, 1))
 
 
-def _pictures(raw: RawFile, faces: Sequence[Face], progress: tqdm) -> Iterator[Picture]:
-    for member, content in raw.read([face.member for face in faces]):
-        yield hashlib.sha256(content).hexdigest(), decode_image(content, f"{raw.path}: member {member!r}")
-        progress.update()
-
-
-def _batches(pictures: Iterator[Picture]) -> Iterator[tuple[list[str], Pixels]]:
-    """Yield digests and pixels `(n, 3, side, side)`, some pictures at a time."""
-    while batch := list(islice(pictures, _ROWS)):
+def _batches(raw: RawFile, faces: Sequence[Face], progress: tqdm) -> Iterator[tuple[list[str], Pixels]]:
+    """Yield the SHA-256 of the files' contents, and their pixels `(n, 3, side, side)`, some pictures at a time."""
+    contents = raw.read([face.member for face in faces])
+    while batch := [
+        (hashlib.sha256(content).hexdigest(), decode_image(content, f"{raw.path}: member {member!r}"))
+        for member, content in islice(contents, _ROWS)
+    ]:
+        progress.update(len(batch))
         yield [digest for digest, _ in batch], np.stack([pixels for _, pixels in batch])

@@ -31,9 +31,7 @@ Bits = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-THRESHOLD = 56
-"""Largest Hamming distance, of 256 bits, between the hashes of near duplicates."""
-
+THRESHOLD = 56  # largest Hamming distance, of 256 bits, between the hashes of near duplicates
 FREQUENCIES = 16
 BITS = FREQUENCIES**2
 _GRID = 32
@@ -68,7 +66,12 @@ def write_images(
 def perceptual_hashes(pixels: npt.NDArray[np.uint8]) -> Bits:
     """Return hashes `(n, 256)` of the pictures `pixels` `(n, 3, side, side)`."""
     side = pixels.shape[-1]
-    transform = _cosines() @ _averages(side)
+    # The cosine transform of means, each over the interval of the side that it covers.
+    edges = np.linspace(0, side, _GRID + 1)
+    low, high = np.maximum.outer(edges[:-1], np.arange(side)), np.minimum.outer(edges[1:], np.arange(1, side + 1))
+    averages = np.clip(high - low, 0, None) * (_GRID / side)
+    cosines = np.cos(np.pi / _GRID * np.outer(np.arange(1, FREQUENCIES + 1), np.arange(_GRID) + 0.5))
+    transform = cosines @ averages
     grey = sum(weight * pixels[:, channel] for channel, weight in enumerate(_LUMINANCE))
     frequencies = (transform @ grey @ transform.T).reshape(len(pixels), BITS)
     bits: Bits = frequencies > np.median(frequencies, axis=1, keepdims=True)
@@ -115,18 +118,3 @@ def example_pairs(hashes: Bits, distances: range, per_distance: int = 4, seed: i
         at = random.permutation(np.flatnonzero(apart == distance))[:per_distance]
         examples += [(distance, int(first), int(second)) for first, second in pairs[np.sort(at)]]
     return examples
-
-
-def _cosines() -> Floats:
-    """Return the cosine transform of `_GRID` values at frequencies 1 .. FREQUENCIES."""
-    place, frequency = np.arange(_GRID), np.arange(1, FREQUENCIES + 1)
-    cosines: Floats = np.cos(np.pi / _GRID * np.outer(frequency, place + 0.5))
-    return cosines
-
-
-def _averages(side: int) -> Floats:
-    """Return the matrix that averages `side` values to `_GRID`, each over the interval that it covers."""
-    edges = np.linspace(0, side, _GRID + 1)
-    low, high = np.maximum.outer(edges[:-1], np.arange(side)), np.minimum.outer(edges[1:], np.arange(1, side + 1))
-    covered: Floats = np.clip(high - low, 0, None) * (_GRID / side)
-    return covered

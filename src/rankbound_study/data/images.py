@@ -25,8 +25,7 @@ from rankbound_study.data.contracts import (
 Path = str | os.PathLike[str]
 
 CHANNELS = 3
-SIDE = 100
-"""Pixels of each side (Li and Wu: 100 x 100 in section 4.2, 3 x 100 x 100 = 30000 features in section 5)."""
+SIDE = 100  # pixels of each side (Li and Wu: 100 x 100 in section 4.2, 3 x 100 x 100 = 30000 features in section 5)
 
 IMAGES_KEY = "rankbound.images"
 """Metadata of an images file, sorted JSON: `shape` (channels, height, width), dropped files, duplicates' threshold."""
@@ -55,11 +54,7 @@ class Faces:
 
 
 def images_table(
-    names: Sequence[str],
-    numbers: npt.NDArray[Any],
-    ages: npt.NDArray[Any],
-    groups: npt.NDArray[Any],
-    pixels: Pixels,
+    names: Sequence[str], numbers: npt.NDArray[Any], ages: npt.NDArray[Any], groups: npt.NDArray[Any], pixels: Pixels
 ) -> pa.Table:
     """Return the rows of an images file: `pixels` `(n, 3, side, side)`; a group is named by its smallest number."""
     width = int(np.prod(pixels.shape[1:]))

@@ -110,9 +110,9 @@ def with_relevance(found: Inspected, text: str | None) -> tuple[Inspected, dict[
 
 def _threshold(found: Inspected, text: str | None) -> float | None:
     """Return the number that a threshold stands for; ConfigError if it is none."""
-    labels, is_quantile = found.description.get("labels") or (), re.fullmatch(r"q(0?\.\d+)", text or "")
     if text is None:
         return None
+    labels, is_quantile = found.description.get("labels") or (), re.fullmatch(r"q(0?\.\d+)", text)
     if text == ANY:
         return 1.0
     if text in labels:
@@ -121,9 +121,11 @@ def _threshold(found: Inspected, text: str | None) -> float | None:
         return float(found.rated["rating"].quantile(float(is_quantile[1]), "nearest"))
     number = float(text) if is_number(text) else math.nan
     if not -LARGEST_THRESHOLD <= number <= LARGEST_THRESHOLD:
-        known = f"any, a quantile such as q0.8, or a number of at most {LARGEST_THRESHOLD:,} in magnitude"
         words = f", or one of {', '.join(labels)}" if labels else ""
-        raise ConfigError(f"--threshold {text}: expected {known}{words}")
+        raise ConfigError(
+            f"--threshold {text}: expected any, a quantile such as q0.8, or a number of at most "
+            f"{LARGEST_THRESHOLD:,} in magnitude{words}"
+        )
     return number
 
 
@@ -153,11 +155,12 @@ def _file(path: Path, said: Said) -> Inspected:
     groups, is_letor = Path(f"{path}{GROUPS}"), _is_letor(path)
     if not is_letor and not groups.is_file():
         return look_at_table(path, said)
-    _refuse_flags(path, said)
+    if flags := [name for name, value in vars(said).items() if value is not None and name != "threshold"]:
+        raise ConfigError(f"{path}: it is LETOR text, whose lines say what they hold: leave out --{' --'.join(flags)}")
     described = {"format": "letor" if is_letor else "lightgbm", "path": str(path), "random_parts": PARTS}
     text, whole = beginning_of(path)
     topics = len(set(_QUERY.findall(text)) if is_letor else groups.read_bytes().split()) if whole else None
-    return Inspected("lists", described, _labels(path), [DEALT], topics, plan=_plan_of_text(path))
+    return _of_text(path, described, [DEALT], topics)
 
 
 def _archive(path: Path, said: Said) -> Inspected:
@@ -189,8 +192,7 @@ def _folder(path: Path, said: Said, alone: bool = False) -> Inspected:
     parts = [file for file in files if _PART.fullmatch(file) and _is_letor(path / file)]
     parts.sort(key=lambda file: int(_DIGITS.findall(file)[0]))
     if len(parts) == len(files) >= 3:
-        described, first = {"format": "letor", "path": str(path), "parts": parts}, path / parts[0]
-        return Inspected("lists", described, _labels(first), plan=_plan_of_text(first))
+        return _of_text(path / parts[0], {"format": "letor", "path": str(path), "parts": parts})
     return _only_one(path, files, said, alone)
 
 
@@ -222,8 +224,7 @@ def _of_splits(path: Path, names: Mapping[str, Any], files: Sequence[str], said:
     lists = {"path": str(path), **names}
     is_letor = all(_is_letor(path / file) for file in described.wanted)
     if is_letor or all(f"{file}{GROUPS}" in files for file in described.wanted):
-        layout = "letor" if is_letor else "lightgbm"
-        return Inspected("lists", {"format": layout, **lists}, _labels(first), plan=_plan_of_text(first))
+        return _of_text(first, {"format": "letor" if is_letor else "lightgbm", **lists})
     try:
         table = look_at_table(first, said)
     except (ConfigError, DataError):
@@ -243,7 +244,7 @@ def _only_one(path: Path, files: Sequence[str], said: Said, alone: bool) -> Insp
             if alone:
                 raise
     if len(found) == 1:
-        (name, one), *_ = found.items()
+        ((name, one),) = found.items()
         return replace(one, description={**one.description, "path": str(path), **({} if alone else {"files": [name]})})
     shown = ", ".join([*found, *(file for file in files if file not in found)][:8]) or "nothing"
     raise ConfigError(
@@ -265,26 +266,17 @@ def _is_letor(path: Path) -> bool:
     return len(tokens) > 1 and tokens[1].startswith(b"qid:")
 
 
-def _plan_of_text(path: Path) -> list[str]:
-    """Return how LETOR text is read: label, query and features by number, and the first lines."""
+def _of_text(path: Path, described: dict[str, Any], notes: Sequence[str] = (), topics: int | None = None) -> Inspected:
+    """Return what LETOR text is: label, query and features by number. The converter names labels that are no numbers.
+
+    Labels, and the rows of the plan, are those of the first lines.
+    """
     text, whole = beginning_of(path)
     lines = [line.decode("utf-8", "replace") for line in text.splitlines() if line.partition(b"#")[0].strip()]
-    topics = len(set(_QUERY.findall(text)))
-    queries = f": {quantity(topics, 'query', 'queries')}" if topics else ""
+    labels = [float(token) for token in {line.split(None, 1)[0] for line in lines} if is_number(token)]
+    found = len(set(_QUERY.findall(text)))
+    queries = f": {quantity(found, 'query', 'queries')}" if found else ""
     rows = f"{quantity(len(lines), 'row')}, the whole of {path.name}" if whole else f"the first rows of {path.name}"
     shown = [f"row {number}: {shortened(line, LONGEST_VALUE)}" for number, line in enumerate(lines[:3], start=1)]
-    return [f"{rows}{queries}", "a label, the query by qid, and features by number, in each line", *shown]
-
-
-def _refuse_flags(path: Path, said: Said) -> None:
-    """Raise ConfigError for flags on columns, which LETOR text does not have."""
-    flags = [name for name, value in vars(said).items() if value is not None and name != "threshold"]
-    if flags:
-        raise ConfigError(f"{path}: it is LETOR text, whose lines say what they hold: leave out --{' --'.join(flags)}")
-
-
-def _labels(path: Path) -> list[float]:
-    """Return the labels in the first lines of LETOR text; the converter names those that are no numbers."""
-    first = {line.split(None, 1)[0] for line in beginning_of(path)[0].splitlines() if line.partition(b"#")[0].strip()}
-    numbers = [float(token) for token in first if is_number(token.decode("utf-8", "replace"))]
-    return sorted(filter(math.isfinite, numbers))
+    plan = [f"{rows}{queries}", "a label, the query by qid, and features by number, in each line", *shown]
+    return Inspected("lists", described, sorted(filter(math.isfinite, labels)), [*notes], topics, plan=plan)

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -43,22 +42,50 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
     and token).
     """
     described, files = raw.source.described, _members(raw)
-    _check_copies(raw)
-    reader = _of_tables(raw) if described.format == "table" else _of_text(raw, files.values())
-    kept = _Kept(repeats=bool(described.given_folds))
     sizes = {member.name: member.size for member in raw.members}
+    # As far as the archive's listing allows, the folds are checked before anything is read.
+    for first, second in (map(raw.find, pair) for pair in described.copies.items()):
+        if sizes[first] != sizes[second]:
+            raise DataError(
+                f"{raw.path}: {first!r} and {second!r} should be the same part, but have {sizes[first]} and "
+                f"{sizes[second]} bytes: the folds contradict one another; fetch the archive again"
+            )
+    reader = _of_tables(raw) if described.format == "table" else _of_text(raw, files.values())
+    # The ranges of stored lists, first and past the last, by the name of the file.
+    places: dict[str, list[list[int]]] = {}
+    # The topics of the files so far, without repeats, and the stored lists by their digests.
+    seen, stored, topics, rows = set[str](), dict[bytes, int](), 0, 0
+
+    def new_lists(tables: Iterator[pa.Table], ranges: list[list[int]]) -> Iterator[pa.Table]:
+        """Yield the lists of a file that are not stored yet; files of folds may have the same lists, and topics."""
+        nonlocal topics
+        for table in tables:
+            new = []
+            for row in range(len(table)):
+                place = stored.setdefault(_digest(table, row), topics) if described.given_folds else topics
+                if place == topics:
+                    new.append(row)
+                    topics += 1
+                if ranges and ranges[-1][1] == place:
+                    ranges[-1][1] += 1
+                else:
+                    ranges.append([place, place + 1])
+            if new:
+                yield table if len(new) == len(table) else table.take(new)
+        if described.given_folds:
+            seen.clear()
+
     # disable=None: no bar unless the output is a terminal.
-    bar = tqdm(
-        total=sum(map(sizes.__getitem__, files.values())), unit="B", unit_scale=True, desc=raw.source.name, disable=None
-    )
-    topics = rows = 0
+    total = sum(map(sizes.__getitem__, files.values()))
+    bar = tqdm(total=total, unit="B", unit_scale=True, desc=raw.source.name, disable=None)
     with bar, open_writer(out, "lists", {DATASET_KEY: raw.source.name}) as write:
         for wanted, name in files.items():
-            for table in _ahead(_grouped(kept.new_lists(wanted, reader(name, kept.seen, bar.update)))):
+            lists = new_lists(reader(name, seen, bar.update), places.setdefault(wanted, []))
+            for table in _ahead(_grouped(lists)):
                 write(table)
-                topics, rows = topics + len(table), rows + len(table.column("items").combine_chunks().flatten())
+                rows += len(table.column("items").combine_chunks().flatten())
         require_sizes(raw, topics, rows)
-        write.note(PARTS_KEY, json.dumps(kept.places, separators=(",", ":")))
+        write.note(PARTS_KEY, json.dumps(places, separators=(",", ":")))
 
 
 def _members(raw: Raw) -> dict[str, str]:
@@ -71,19 +98,7 @@ def _members(raw: Raw) -> dict[str, str]:
     if len(names) != 1:
         shown = ", ".join(names[:8])
         raise DataError(f"{raw.path}: it has {len(names)} files ({shown}): name those to read (files)")
-    name = names[0]
-    return {Path(name).name: name}
-
-
-def _check_copies(raw: Raw) -> None:
-    """Check the folds as far as the archive's listing allows: copies of one part have one size."""
-    sizes = {member.name: member.size for member in raw.members}
-    for first, second in (map(raw.find, pair) for pair in raw.source.described.copies.items()):
-        if sizes[first] != sizes[second]:
-            raise DataError(
-                f"{raw.path}: {first!r} and {second!r} should be the same part, but have {sizes[first]} and "
-                f"{sizes[second]} bytes: the folds contradict one another; fetch the archive again"
-            )
+    return {Path(names[0]).name: names[0]}
 
 
 def _of_text(raw: Raw, names: Collection[str]) -> Reader:
@@ -186,53 +201,6 @@ def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:
         )
     grades = lists.relevance.astype(np.int8)
     return judged_table(list(lists.topics), list(lists.items), grades, lists.features, lists.offsets)
-
-
-@dataclass
-class _Kept:
-    """The lists that were stored, and where those of each file are.
-
-    Attributes:
-        repeats: files may have the same lists, and topics.
-        seen: the topics of the files so far, without repeats.
-        places: the ranges of stored lists, first and past the last, by the name of the file.
-    """
-
-    repeats: bool
-    seen: set[str] = field(default_factory=set)
-    places: dict[str, list[list[int]]] = field(default_factory=dict)
-    _count: int = 0
-    _stored: dict[bytes, int] = field(default_factory=dict)
-
-    def new_lists(self, file: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the lists of a file that are not stored yet."""
-        self.places[file] = []
-        for table in tables:
-            if not self.repeats:
-                self._note(file, range(self._count, self._count + len(table)))
-                self._count += len(table)
-                yield table
-                continue
-            new = [row for row in range(len(table)) if self._is_new(file, table, row)]
-            if new:
-                yield table if len(new) == len(table) else table.take(new)
-        if self.repeats:
-            self.seen.clear()
-
-    def _is_new(self, file: str, table: pa.Table, row: int) -> bool:
-        key = _digest(table, row)
-        place = self._stored.setdefault(key, self._count)
-        is_new = place == self._count
-        self._count += is_new
-        self._note(file, range(place, place + 1))
-        return is_new
-
-    def _note(self, file: str, rows: range) -> None:
-        ranges = self.places[file]
-        if ranges and ranges[-1][1] == rows.start:
-            ranges[-1][1] = rows.stop
-        else:
-            ranges.append([rows.start, rows.stop])
 
 
 def _digest(table: pa.Table, row: int) -> bytes:

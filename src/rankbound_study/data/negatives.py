@@ -3,7 +3,7 @@
 The irrelevant items are drawn at random, uniformly or by popularity, or are the user's own, or all.
 """
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,8 +17,7 @@ from rankbound_study.data.contracts import FOLDS, LARGEST_PART, SPLITS, FoldList
 
 Items = npt.NDArray[np.int64]
 
-TRAIN, VALIDATION, TEST = range(len(SPLITS))
-"""Places in `SPLITS`."""
+TRAIN, VALIDATION, TEST = range(len(SPLITS))  # places in `SPLITS`
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,6 @@ class Ratings:
 
     topic: npt.NDArray[np.int32]
     item: Items
-
-    def items_of(self, topic: int) -> Items:
-        """Return the items that a topic rated."""
-        start, stop = np.searchsorted(self.topic, (topic, topic + 1)).tolist()
-        return self.item[start:stop]
 
 
 @dataclass(frozen=True)
@@ -71,10 +65,6 @@ class RelevantPairs:
     def repeats(self) -> int:
         """The number of times that the pairs are split into folds."""
         return 1 if self.split is not None else -(-int(self.fold.max()) // FOLDS)
-
-    def has_validation(self, fold: int) -> bool:
-        """Return whether the fold has pairs for validation, which are otherwise drawn from the training pairs."""
-        return self.split is not None and bool(((self.fold == fold) & (self.split == VALIDATION)).any())
 
     def name(self, row: int) -> str | int:
         """Return what the topic of a row is called."""
@@ -132,7 +122,8 @@ def sampled_instances(
             "popularity), or raise min_relevant"
         )
     for fold in pairs.folds:
-        given = pairs.has_validation(fold)
+        # Pairs for validation are otherwise drawn from the training pairs.
+        given = pairs.split is not None and ((pairs.fold == fold) & (pairs.split == VALIDATION)).any()
         lists: dict[str, list[tuple[str, Items, npt.NDArray[np.int8]]]] = {split: [] for split in SPLITS}
         for rows in users:
             item, place = pairs.of_fold(rows, fold)
@@ -196,7 +187,9 @@ def negatives_of(rows: slice, counts: Sequence[int], fold: int, pairs: RelevantP
 
     if drawing.nsr == OWN:
         # Dealt to the lists in proportion to their relevant items.
-        own = np.setdiff1d(pairs.ratings.items_of(int(pairs.topic[rows.start])), relevant)
+        topic, ratings = int(pairs.topic[rows.start]), pairs.ratings
+        start, stop = np.searchsorted(ratings.topic, (topic, topic + 1)).tolist()
+        own = np.setdiff1d(ratings.item[start:stop], relevant)
         ends = np.rint(len(own) * np.cumsum(counts) / sum(counts)).astype(np.int64)
         return np.split(random("negatives").permutation(own), ends[:-1])
     relevant = np.unique(relevant)
@@ -212,17 +205,29 @@ def negatives_of(rows: slice, counts: Sequence[int], fold: int, pairs: RelevantP
         )
     if drawing.sampling == PLAIN:
         places = random("negatives").choice(count, sum(needed), replace=False)
-        return _dealt(other_items(places, relevant), needed)
+        return np.split(other_items(places, relevant), np.cumsum(needed)[:-1])
+
+    def drawn(sampling: str, purpose: str, candidates: Items, needed: Sequence[int]) -> list[Items]:
+        """Return so many of the candidates for each list, without replacement."""
+        if sampling == UNIFORM:
+            items = random(purpose).choice(candidates, sum(needed), replace=False)
+        else:
+            generator = random(purpose, sampling)
+            chosen = weighted_draw(generator, pairs.popularity[candidates], sum(needed))
+            # In random order: the first ones drawn are the more popular, and would all be in one part.
+            items = generator.permutation(candidates[chosen])
+        return np.split(items, np.cumsum(needed)[:-1])
+
     train, test = drawing.sampling
     candidates = np.delete(np.arange(pairs.item_count), relevant)
-    drawn = _drawn(random, pairs, train, "negatives", candidates, needed)
+    lists = drawn(train, "negatives", candidates, needed)
     if test == FULL:
         # A user without relevant items in a part has no list there.
-        drawn[-1] = candidates if counts[-1] else _NONE
+        lists[-1] = candidates if counts[-1] else _NONE
     elif test != train:
-        left = np.setdiff1d(candidates, np.concatenate(drawn[:-1]), assume_unique=True)
-        drawn[-1:] = _drawn(random, pairs, test, "test-negatives", left, needed[-1:])
-    return drawn
+        left = np.setdiff1d(candidates, np.concatenate(lists[:-1]), assume_unique=True)
+        lists[-1:] = drawn(test, "test-negatives", left, needed[-1:])
+    return lists
 
 
 _NONE = np.empty(0, np.int64)
@@ -237,28 +242,6 @@ def other_items(places: Items, relevant: Items) -> Items:
     before = relevant - np.arange(len(relevant))
     items: Items = places + np.searchsorted(before, places, side="right")
     return items
-
-
-def _drawn(
-    random: Callable[..., np.random.Generator],
-    pairs: RelevantPairs,
-    sampling: str,
-    purpose: str,
-    candidates: Items,
-    needed: Sequence[int],
-) -> list[Items]:
-    """Return so many of the candidates for each list, without replacement."""
-    if sampling == UNIFORM:
-        return _dealt(random(purpose).choice(candidates, sum(needed), replace=False), needed)
-    generator = random(purpose, sampling)
-    chosen = weighted_draw(generator, pairs.popularity[candidates], sum(needed))
-    # In random order: the first ones drawn are the more popular, and would all be in one part.
-    return _dealt(generator.permutation(candidates[chosen]), needed)
-
-
-def _dealt(items: Items, counts: Sequence[int]) -> list[Items]:
-    """Return so many of the items for each list, in their order."""
-    return np.split(items, np.cumsum(counts)[:-1])
 
 
 def weighted_draw(random: np.random.Generator, weights: npt.NDArray[np.int64], count: int) -> Items:

@@ -10,8 +10,8 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import combinations
+from functools import partial
+from itertools import chain, combinations
 from typing import BinaryIO
 
 import numpy as np
@@ -26,7 +26,7 @@ from rankbound.errors import DataError
 from rankbound.io.models import open_parquet
 from rankbound.io.text_files import BlockStream
 from rankbound.texts import is_number, quoted, shortened
-from rankbound_study.config.sections.description import HIGHEST, LAST, TEXTS, UTF_8
+from rankbound_study.config.sections.description import HIGHEST, LAST, TEXTS
 from rankbound_study.data.contracts import (
     CONTRACTS,
     DATASET_KEY,
@@ -38,28 +38,18 @@ from rankbound_study.data.contracts import (
 )
 from rankbound_study.data.sources import Raw, as_file, require_sizes
 
-IDS = ("topic", "item")
-"""The columns of users and items."""
-
+IDS = ("topic", "item")  # the columns of users and items
 TIME = "timestamp"
-TIMES = "whole numbers, or dates such as 2026-01-31 or 2026-01-31T12:00:00"
-"""What times may be."""
-
+TIMES = "whole numbers, or dates such as 2026-01-31 or 2026-01-31T12:00:00"  # what times may be
 _TYPES = CONTRACTS["interactions"].columns
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _BLOCK_BYTES = 2**24
-_ONE_CHARACTER = "\x1f"
-"""A separator of one character, which stands for one of several; it occurs in no text."""
-
-_ZONE = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$")
-"""The end of a time with a time zone."""
-
+_ONE_CHARACTER = "\x1f"  # a separator of one character, which stands for one of several; it occurs in no text
+_ZONE = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$")  # the end of a time with a time zone
 _MICROSECONDS = 1e6
 _PARQUET = b"PAR1"
-JSON = b"{"
-"""How JSON lines begin."""
+JSON = b"{"  # how JSON lines begin
 _SHOWN = 80
-
 
 _NAMES_KEYS = {"topic": TOPIC_NAMES_KEY, "item": ITEM_NAMES_KEY}
 
@@ -107,6 +97,19 @@ class RatingFile:
         self.raw, self.name, self.described, self.where = raw, name, raw.source.described, raw.where(name)
         self._order: npt.NDArray[np.int64] | None = None
         self._names: Mapping[str, Sequence[str]] = {}
+        with raw.open(name) as stream:
+            start = stream.read(len(_PARQUET))
+        self._is_parquet = start == _PARQUET
+        # Delimited text, neither parquet nor JSON lines.
+        self.is_text = not self._is_parquet and not start.startswith(JSON)
+        # The columns' names in the file by those of interactions, of which some may be absent, and their types.
+        named = {name: getattr(self.described.columns, name) for name in _TYPES}
+        self._named: dict[str, str] = {name: column for name, column in named.items() if column is not None}
+        words = (
+            *(IDS if self.described.ids == TEXTS else ()),
+            *(["rating"] if self.described.labels is not None else ()),
+        )
+        self._types = {name: _TEXT if name in words else kind for name, kind in _TYPES.items()}
         parts = list(self._tables())
         if not sum(map(len, parts)):
             raise DataError(f"{self.where}: it has no ratings")
@@ -179,19 +182,9 @@ class RatingFile:
             user, item = repr(self._names["topic"][user]), repr(self._names["item"][item])
         return f"user {user} rates item {item}"
 
-    @cached_property
-    def _start(self) -> bytes:
-        with self.raw.open(self.name) as stream:
-            return stream.read(len(_PARQUET))
-
-    @property
-    def is_text(self) -> bool:
-        """It is delimited text, by its first bytes; neither parquet nor JSON lines."""
-        return self._start != _PARQUET and not self._start.startswith(JSON)
-
     def _tables(self) -> Iterator[pa.Table]:
         """Yield the rows with the columns of interactions; users and items that are texts as dictionaries."""
-        if self._start == _PARQUET:
+        if self._is_parquet:
             with as_file(self.raw, self.name) as path:
                 file: pq.ParquetFile = open_parquet(str(path))
                 self._require(file.schema_arrow.names)
@@ -199,19 +192,6 @@ class RatingFile:
             return
         with self.raw.open(self.name) as stream:
             yield from self._of_text(stream) if self.is_text else self._of_json(stream)
-
-    @cached_property
-    def _named(self) -> dict[str, str]:
-        """The columns' names in the file by those of interactions, of which some may be absent."""
-        assert self.described.columns is not None
-        named = {name: getattr(self.described.columns, name) for name in _TYPES}
-        return {name: column for name, column in named.items() if column is not None}
-
-    @cached_property
-    def _types(self) -> dict[str, pa.DataType]:
-        texts = self.described.ids == TEXTS
-        words = (*(IDS if texts else ()), *(["rating"] if self.described.labels is not None else ()))
-        return {name: _TEXT if name in words else kind for name, kind in _TYPES.items()}
 
     @property
     def _delimiter(self) -> str:
@@ -227,24 +207,34 @@ class RatingFile:
         return pa.table({**columns, TIME: _whole_times(columns[TIME])})
 
     def _of_text(self, stream: BinaryIO) -> Iterator[pa.Table]:
-        header = self.described.header
-        first = stream.readline()
-        names = self._column_names(first)
-        second = stream.readline() if header else b""
+        header, separator, encoding = self.described.header, self.described.separator, self.described.encoding
+        lines = [stream.readline() for _ in range(1 + header)]
+        texts = [line.removeprefix(codecs.BOM_UTF8).decode(encoding, "replace").rstrip("\r\n") for line in lines]
+        rows = [fields_of(text, separator) if text else [] for text in texts]
+        if not rows[0]:
+            raise DataError(f"{self.where}: it has no ratings")
+        names = rows[0] if header else [str(number) for number in range(1, len(rows[0]) + 1)]
+        missing = next((column for column in self._named.values() if column not in names), None)
+        if missing is not None:
+            expected = "the columns' names" if header else "columns"
+            raise DataError(
+                f"{self.where}, line 1: found {shortened(repr(texts[0]), _SHOWN)}, which has no column {missing!r}; "
+                f"expected {expected} separated by {separator!r}"
+            )
         types = {own: self._types[name] for name, own in self._named.items()}
-        values = dict(zip(names, self._fields(second if header else first), strict=False))
+        values = dict(zip(names, rows[-1], strict=False))
         if self._named.get(TIME) in values:
             types[self._named[TIME]] = _type_of_time(values[self._named[TIME]])
         try:
             reader = pyarrow.csv.open_csv(
-                BlockStream(self._blocks(first + second, stream)),
+                BlockStream(self._blocks(b"".join(lines), stream)),
                 # Errors give the row only with a single thread.
                 read_options=pyarrow.csv.ReadOptions(
                     use_threads=False,
                     block_size=_BLOCK_BYTES,
                     column_names=names,
                     skip_rows=int(header),
-                    encoding=self.described.encoding,
+                    encoding=encoding,
                 ),
                 parse_options=pyarrow.csv.ParseOptions(delimiter=self._delimiter),
                 convert_options=pyarrow.csv.ConvertOptions(
@@ -254,35 +244,14 @@ class RatingFile:
             for batch in reader:
                 yield self._interactions(pa.Table.from_batches([batch]))
         except pa.ArrowInvalid as error:
-            texts = self.described.ids == TEXTS
-            ids = "" if texts else "whole numbers for users and items (any texts with ids: texts) and "
+            as_texts = self.described.ids == TEXTS
+            ids = "" if as_texts else "whole numbers for users and items (any texts with ids: texts) and "
             times = f", and for times {TIMES}" if TIME in self._named else ""
             counted = "rows count from 1, the columns' names" if header else "rows count from 1"
             raise DataError(
                 f"{self.where}: {error}; expected rows of {len(names)} columns, with {ids}numbers for ratings{times} "
                 f"({counted})"
             ) from error
-
-    def _column_names(self, first: bytes) -> list[str]:
-        """Return the names in the first line; without such a line, the columns' numbers."""
-        fields = self._fields(first)
-        if not fields:
-            raise DataError(f"{self.where}: it has no ratings")
-        names = fields if self.described.header else [str(number) for number in range(1, len(fields) + 1)]
-        missing = next((column for column in self._named.values() if column not in names), None)
-        if missing is not None:
-            expected = "the columns' names" if self.described.header else "columns"
-            shown = shortened(repr(_line(first, self.described.encoding)), _SHOWN)
-            raise DataError(
-                f"{self.where}, line 1: found {shown}, which has no column {missing!r}; "
-                f"expected {expected} separated by {self.described.separator!r}"
-            )
-        return names
-
-    def _fields(self, line: bytes) -> list[str]:
-        """Return the values of a line, without the quotes around some of them."""
-        text = _line(line, self.described.encoding)
-        return fields_of(text, self.described.separator) if text else []
 
     def _blocks(self, first: bytes, stream: BinaryIO) -> Iterator[bytes]:
         """Yield the text in blocks of whole lines, with separators of one character."""
@@ -306,7 +275,7 @@ class RatingFile:
             if own is not None:
                 types[TIME] = pa.string() if isinstance(values[own], str) else _type_of_time(str(values[own]))
             reader = pyarrow.json.open_json(
-                BlockStream(self._lines(first, stream)),
+                BlockStream(chain([first], iter(partial(stream.read, _BLOCK_BYTES), b""))),
                 pyarrow.json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
                 pyarrow.json.ParseOptions(
                     explicit_schema=pa.schema([(name, types[key]) for key, name in self._named.items()]),
@@ -318,10 +287,6 @@ class RatingFile:
             raise DataError(
                 f"{self.where}: {error}; expected an object on each line, all with the same types"
             ) from error
-
-    def _lines(self, first: bytes, stream: BinaryIO) -> Iterator[bytes]:
-        yield first
-        yield from iter(lambda: stream.read(_BLOCK_BYTES), b"")
 
     def _require(self, names: Sequence[str]) -> None:
         """Raise DataError for a column that is not among the names."""
@@ -394,7 +359,7 @@ def _numbered(files: Sequence[RatingFile]) -> dict[str, list[str]]:
 
 
 def _check_folds(rated: Mapping[str, RatingFile], folds: Sequence[Mapping[str, Sequence[str]]]) -> None:
-    """Check that no pair is in two files of a fold, and that files agree on the ratings that they share."""
+    """Check that no pair is in two files of a fold, and that files agree on shared ratings, as those of one edition."""
     for number, named in enumerate(folds, start=1):
         of_fold = [(split, name) for split, names in named.items() for name in names]
         for (split, name), (other_split, other_name) in combinations(of_fold, 2):
@@ -406,32 +371,24 @@ def _check_folds(rated: Mapping[str, RatingFile], folds: Sequence[Mapping[str, S
                     f"{second.row(other)}: {second.text(other)} in {other_split} of fold {number}, and in "
                     f"{split}, {first.row(place)}; remove one of the rows"
                 )
-    _check_same(list(rated.values()))
-
-
-def _check_same(rated: Sequence[RatingFile]) -> None:
-    """Check that files agree on the ratings that they share, as those of one edition do."""
-    pair = np.concatenate([one.pair for one in rated])
+    files = list(rated.values())
+    pair = np.concatenate([one.pair for one in files])
     order = np.argsort(pair, kind="stable")
     shared = np.diff(pair[order]) == 0
-    ends = np.cumsum([len(one.pair) for one in rated])
-    for key in ("rating", "timestamp"):
-        values = np.concatenate([one.table.column(key).to_numpy() for one in rated])
+    ends = np.cumsum([len(one.pair) for one in files])
+    for key in ("rating", TIME):
+        values = np.concatenate([one.table.column(key).to_numpy() for one in files])
         differs = shared & (np.diff(values[order]) != 0)
         if not differs.any():
             continue
         places = order[int(differs.argmax()) :][:2]
         of_files = np.searchsorted(ends, places, side="right")
-        first, second = (rated[file] for file in of_files.tolist())
+        first, second = (files[file] for file in of_files.tolist())
         left, right = (places - np.concatenate(([0], ends))[of_files]).tolist()
         raise DataError(
             f"{second.row(right)}: {second.text(right)} with the {key} {values[places[1]]:.10g}, but {first.row(left)} "
             f"has {values[places[0]]:.10g}: these files are of two editions; expected those of one"
         )
-
-
-def _line(text: bytes, encoding: str = UTF_8) -> str:
-    return text.removeprefix(codecs.BOM_UTF8).decode(encoding, "replace").rstrip("\r\n")
 
 
 def fields_of(line: str, separator: str) -> list[str]:

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -125,12 +125,8 @@ class FoldedLists:
         left_out = {"test"} if sampling.draws else {"validation", "test"}
         own = [one for (_, name), one in self.splits.items() if sampling.test != FULL or name not in left_out]
         merged = [merge(self.split(fold, "train"), self.split(fold, "validation")) for fold in self.folds]
-        sizes = {
-            pair
-            for split in (*own, *merged)
-            for pair in zip(split.sizes.tolist(), split.positives.tolist(), strict=True)
-        }
-        return {(n, p) for n, p in sizes if p > 0}
+        sizes = (zip(split.sizes.tolist(), split.positives.tolist(), strict=True) for split in (*own, *merged))
+        return {(n, p) for n, p in chain.from_iterable(sizes) if p > 0}
 
 
 def read_instances(path: Path) -> FoldedLists:
@@ -140,18 +136,24 @@ def read_instances(path: Path) -> FoldedLists:
     if not re.fullmatch(r"[0-9]{1,18}", metadata.get(ITEM_COUNT_KEY, "")):
         raise DataError(f"{path}: the metadata key {ITEM_COUNT_KEY!r} should be the number of items; make it anew")
     item_count, topics = int(metadata[ITEM_COUNT_KEY]), one_chunk(table.column("topic")).dictionary_encode()
-    index = to_numpy(topics.indices).astype(np.int64)
+    index, splits, start = to_numpy(topics.indices).astype(np.int64), dict[tuple[int, str], Split](), 0
+    for (fold, split), rows in groupby(
+        zip(*(table.column(name).to_pylist() for name in ("fold", "split")), strict=True)
+    ):
+        if split not in SPLITS:
+            raise DataError(f"{path}: column 'split' holds {split!r}; expected one of {', '.join(SPLITS)}")
+        if (fold, split) in splits:
+            raise DataError(f"{path}: the rows of fold {fold}, split {split!r} are not contiguous")
+        own, where = table.slice(start, len(list(rows))), f"{path}, fold {fold}, {split}"
+        splits[fold, split] = _split(own, index[start : start + len(own)], item_count, where)
+        start += len(own)
     instances = FoldedLists(
         dataset=str(_single(table, "dataset", path)),
         nsr=_single(table, "nsr", path),
         topics=tuple(topics.dictionary.to_pylist()),
         item_count=item_count,
         item_names=_item_names(metadata, path),
-        splits={
-            (fold, split): _split(table.slice(start, stop - start), index[start:stop], item_count, where)
-            for (fold, split), start, stop in _ranges(table, path)
-            for where in [f"{path}, fold {fold}, {split}"]
-        },
+        splits=splits,
         repeats=_repeats(metadata, path),
     )
     if len(instances.folds) % instances.repeats:
@@ -192,11 +194,15 @@ def read_features(path: Path) -> npt.NDArray[np.float32]:
 
     Memory is that of the result and one row group; for a million rows, a second copy would take hundreds of megabytes.
     """
-    rows = sum(len(_values(table, "relevance")) for table in read_row_groups(path, "lists", ["relevance"]))
+
+    def values(name: str) -> Iterator[pa.Array]:
+        """Yield the values of all lists of a column, row group by row group."""
+        return (one_chunk(table.column(name)).flatten() for table in read_row_groups(path, "lists", [name]))
+
+    rows = sum(map(len, values("relevance")))
     features: npt.NDArray[np.float32] = np.empty((rows, 0), dtype=np.float32)
     start = 0
-    for table in read_row_groups(path, "lists", ["features"]):
-        vectors = _values(table, "features")
+    for vectors in values("features"):
         if not start:
             features = np.empty((rows, vectors.type.list_size), dtype=np.float32)
         stop = start + len(vectors)
@@ -282,20 +288,6 @@ def _single(table: pa.Table, column: str, path: Path) -> Any:
     return values[0]
 
 
-def _ranges(table: pa.Table, path: Path) -> list[tuple[tuple[int, str], int, int]]:
-    """Return the rows start .. stop - 1 of each (fold, split), which must be contiguous."""
-    keys = list(zip(*(table.column(name).to_pylist() for name in ("fold", "split")), strict=True))
-    starts = [row for row in range(len(keys)) if not row or keys[row] != keys[row - 1]]
-    ranges = [(keys[start], start, stop) for start, stop in pairwise([*starts, len(keys)])]
-    keys = [key for key, _, _ in ranges]
-    for key in keys:
-        if key[1] not in SPLITS:
-            raise DataError(f"{path}: column 'split' holds {key[1]!r}; expected one of {', '.join(SPLITS)}")
-        if keys.count(key) > 1:
-            raise DataError(f"{path}: the rows of fold {key[0]}, split {key[1]!r} are not contiguous")
-    return ranges
-
-
 def _split(table: pa.Table, topics: npt.NDArray[np.int64], item_count: int, where: str) -> Split:
     (offsets, items), (others, relevance) = (list_to_numpy(table.column(name)) for name in ("items", "relevance"))
     if not np.array_equal(offsets, others):
@@ -307,8 +299,3 @@ def _split(table: pa.Table, topics: npt.NDArray[np.int64], item_count: int, wher
     if len(relevance) and relevance.min() < 0:
         raise DataError(f"{where}: column 'relevance' holds {relevance.min()}, expected 0 or more")
     return Split(topics, items, relevance, offsets)
-
-
-def _values(table: pa.Table, name: str) -> pa.Array:
-    """Return the values of all lists of a column."""
-    return one_chunk(table.column(name)).flatten()

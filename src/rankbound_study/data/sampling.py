@@ -21,6 +21,7 @@ from rankbound.io.ragged import rows_of_lists
 from rankbound.texts import derive_seed, quantity
 from rankbound_study.config.data_sets import OWN, sampled_name
 from rankbound_study.data.contracts import (
+    CONTRACTS,
     DATASET_KEY,
     ITEM_COUNT_KEY,
     ITEM_NAMES_KEY,
@@ -48,19 +49,15 @@ from rankbound_study.data.splits import digest_of, read_image_folds
 Path = str | os.PathLike[str]
 Integers = npt.NDArray[np.int64]
 
-GRADED = "graded"
-"""Suffix of judged lists whose labels are the relevance, without a threshold."""
+GRADED = "graded"  # suffix of judged lists whose labels are the relevance, without a threshold
 
 LARGEST_GRADE = 108
 """The largest label that is read as a grade: sums of larger gains 2^y - 1 may exceed single precision."""
 
 _READING = re.compile(rf"(.+)-(label\d+|{GRADED})")
 
-_CHOICES = 8
-"""Number of candidate partners: more make the selection more even."""
-
-_ROUNDS_PER_FACE = 8
-"""Maximal number of rounds per face."""
+_CHOICES = 8  # number of candidate partners: more make the selection more even
+_ROUNDS_PER_FACE = 8  # maximal number of rounds per face
 
 
 def write_instances(
@@ -80,15 +77,12 @@ def write_instances(
     """
     names = {} if item_names is None else {ITEM_NAMES_KEY: json.dumps(list(item_names))}
     notes = {**(origin or {}), **names, ITEM_COUNT_KEY: str(item_count), DATASET_KEY: dataset}
+    types = CONTRACTS["instances"].columns
     with open_writer(out, "instances", notes) as write:
         for fold, split, lists in parts:
-            key = {
-                "dataset": repeated(dataset, pa.string(), len(lists)),
-                "nsr": repeated(nsr, pa.int8(), len(lists)),
-                "fold": repeated(fold, pa.int8(), len(lists)),
-                "split": repeated(split, pa.string(), len(lists)),
-            }
-            write(pa.table({**key, **{name: lists.column(name) for name in lists.column_names}}))
+            key = {"dataset": dataset, "nsr": nsr, "fold": fold, "split": split}
+            keyed = {name: repeated(value, types[name], len(lists)) for name, value in key.items()}
+            write(pa.table({**keyed, **{name: lists.column(name) for name in lists.column_names}}))
         if left_out:
             write.note(LEFT_OUT_KEY, json.dumps(dict(left_out), sort_keys=True))
 
@@ -178,8 +172,18 @@ def sample_interactions(
                 f"{folds}: the folds were made with {key} {made_with.get(key)}, but the options have {value}: "
                 "make the folds anew"
             )
-    ids, ratings = _read_ratings(interactions)
-    metadata = read_metadata(interactions, "interactions")
+    rated, metadata = (
+        read_table(interactions, "interactions", ["topic", "item"]),
+        read_metadata(interactions, "interactions"),
+    )
+    topic, item = (rated.column(name).to_numpy() for name in ("topic", "item"))
+    if PARTS_KEY in metadata:
+        # Files of folds may repeat some ratings.
+        distinct = np.unique((topic.astype(np.int64) << 32) + item)
+        topic, item = (distinct >> 32).astype(np.int32), (distinct & (2**32 - 1)).astype(np.int32)
+    ids, places = np.unique(item, return_inverse=True)
+    order = np.argsort(topic, kind="stable")
+    ratings = Ratings(topic[order], places[order])
     item_names = json.loads(metadata[ITEM_NAMES_KEY]) if ITEM_NAMES_KEY in metadata else ids.tolist()
     topic_names = json.loads(metadata[TOPIC_NAMES_KEY]) if TOPIC_NAMES_KEY in metadata else None
     table = read_table(folds, contract).sort_by([("topic", "ascending"), ("item", "ascending")])
@@ -188,10 +192,10 @@ def sample_interactions(
         raise DataError(f"{folds}: empty, or with items missing from {interactions}; make the folds anew")
     split = None
     if contract == "interaction-splits":
-        places = pc.index_in(table.column("split"), pa.array(SPLITS))
-        if places.null_count:
+        parts_of = pc.index_in(table.column("split"), pa.array(SPLITS))
+        if parts_of.null_count:
             raise DataError(f"{folds}: column 'split' has other names than {', '.join(SPLITS)}; make the folds anew")
-        split = places.to_numpy().astype(np.int8)
+        split = parts_of.to_numpy().astype(np.int8)
     pairs = RelevantPairs(topic, np.searchsorted(ids, item), fold, len(ids), split, topic_names, ratings)
     left_out: dict[str, int] = {}
     if drawing.nsr == OWN:
@@ -203,18 +207,6 @@ def sample_interactions(
     origin |= {REPEATS_KEY: str(pairs.repeats)} if pairs.repeats > 1 else {}
     write_instances(out, name, nsr, parts, item_count=len(ids), item_names=item_names, origin=origin, left_out=left_out)
     return left_out
-
-
-def _read_ratings(interactions: Path) -> tuple[npt.NDArray[np.int32], Ratings]:
-    """Return the ids of all rated items, ascending, and all ratings, of which files of folds may repeat some."""
-    table = read_table(interactions, "interactions", ["topic", "item"])
-    topic, item = (table.column(name).to_numpy() for name in ("topic", "item"))
-    if PARTS_KEY in read_metadata(interactions, "interactions"):
-        pairs = np.unique((topic.astype(np.int64) << 32) + item)
-        topic, item = (pairs >> 32).astype(np.int32), (pairs & (2**32 - 1)).astype(np.int32)
-    ids, places = np.unique(item, return_inverse=True)
-    order = np.argsort(topic, kind="stable")
-    return ids, Ratings(topic[order], places[order])
 
 
 def _with_own_negatives(pairs: RelevantPairs, dataset: str) -> tuple[RelevantPairs, int]:

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -200,15 +199,9 @@ def as_file(raw: Raw, name: str) -> Iterator[Path]:
 
 def is_archive(path: Path) -> bool:
     """Return whether a file is a .zip or .rar archive, by its first bytes."""
-    with _opened(path) as file:
-        return file.read(8).startswith(ARCHIVE_STARTS)
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[BufferedReader]:
     try:
-        with Path(path).open("rb") as file:
-            yield file
+        with path.open("rb") as file:
+            return file.read(8).startswith(ARCHIVE_STARTS)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
 
@@ -221,7 +214,7 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
     """
     try:
         if expected := source.content.file:
-            with _opened(path) as file:
+            with Path(path).open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
             if found != expected:
                 raise SourceError(
@@ -235,6 +228,8 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
         for wanted, expected in source.content.members.items():
             name = find_member(members, wanted, path)
             require_checksum(source, expected, member_checksum(path, name, source), f"{path}: the content of {name!r}")
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
     except DataError as error:
         raise SourceError(str(error)) from error
 

@@ -34,12 +34,8 @@ from rankbound_study.data.contracts import (
 )
 from rankbound_study.data.images import Faces, read_faces
 
-FEWEST_TO_CUT = 2
-"""Relevant training items of a user of whom one is held out for validation."""
-
-_BLOCK = 20
-"""Number of groups of similar age that are distributed together."""
-
+FEWEST_TO_CUT = 2  # relevant training items of a user of whom one is held out for validation
+_BLOCK = 20  # number of groups of similar age that are distributed together
 _MOST_FOLDS = 100
 
 Indices = npt.NDArray[np.int64]
@@ -110,16 +106,17 @@ def split_ratings(
             fold = split_relevant(topic[relevant], dataset, seed, repeat)
             tables.append(pa.table({"topic": topic[relevant], "item": item[relevant], "fold": fold}))
     for number, splits in enumerate(chosen, start=1):
-        with_training, left_out = _with_training(splits, topic)
+        users, counts = np.unique(topic[splits["train"]], return_counts=True)
+        known = users[counts >= (1 if "validation" in splits else FEWEST_TO_CUT)]
+        with_training = {split: np.sort(rows[np.isin(topic[rows], known)]) for split, rows in splits.items()}
         if not all(len(with_training[split]) for split in ("train", "test")):
             raise DataError(f"{interactions}: fold {number} has no user with relevant items in both train and test")
-        if left_out:
+        if left_out := len(np.unique(topic[np.concatenate(list(splits.values()))])) - len(known):
             notes.append(f"fold {number}: users without enough relevant training items, who are left out: {left_out}")
-        for split in SPLITS:
-            if split in with_training:
-                rows = to_arrow(with_training[split])
-                pairs = {name: table.column(name).take(rows) for name in ("topic", "item")}
-                tables.append(_table(number, split, len(rows), pairs))
+        for split in filter(with_training.__contains__, SPLITS):
+            rows = to_arrow(with_training[split])
+            pairs = {name: table.column(name).take(rows) for name in ("topic", "item")}
+            tables.append(_table(number, split, len(rows), pairs))
     kept_notes = {**origin(metadata), OPTIONS_KEY: json.dumps(options, sort_keys=True)}
     contract = "interaction-splits" if chosen else "interaction-folds"
     write_table(pa.concat_tables(tables), out, contract, metadata=kept_notes)
@@ -181,15 +178,6 @@ def _by_time(
     return {"train": rows, **chosen}
 
 
-def _with_training(chosen: Mapping[str, Indices], topic: Topics) -> tuple[dict[str, Indices], int]:
-    """Return the splits without the users who have too few training items, and the number of these users."""
-    users, counts = np.unique(topic[chosen["train"]], return_counts=True)
-    known = users[counts >= (1 if "validation" in chosen else FEWEST_TO_CUT)]
-    everyone = np.unique(np.concatenate([topic[rows] for rows in chosen.values()]))
-    kept = {split: np.sort(rows[np.isin(topic[rows], known)]) for split, rows in chosen.items()}
-    return kept, len(everyone) - len(known)
-
-
 def split_lists(
     lists: Path,
     out: Path,
@@ -228,20 +216,48 @@ def split_lists(
     for fold, of_fold in enumerate(folds, start=1):
         chosen = _named(files, of_fold, fold, "lists", lists)
         if "validation" not in chosen:
+            given = chosen["train"]
+            count = max(1, round(validation_share * len(given)))
+            if count >= len(given):
+                raise DataError(
+                    f"{lists}: fold {fold} trains on {quantity(len(given), 'topic')}, of which {count} would be held "
+                    "out for validation, so that none is left to train on: name a file for validation, or add topics"
+                )
             random = np.random.default_rng(derive_seed("validation", dataset, fold, seed))
-            chosen |= _held_out(chosen["train"], validation_share, random, f"{lists}: fold {fold}")
+            held_out = np.zeros(len(given), dtype=bool)
+            held_out[random.permutation(len(given))[:count]] = True
+            chosen |= {"train": given[~held_out], "validation": given[held_out]}
         every.append(chosen)
     if not folds:
         parts = list(files.values())
+        if random_parts > len(topics):
+            advice = f"set random_parts to {len(topics)} or less"
+            if len(topics) < FEWEST_PARTS:
+                advice = f"a study needs {FEWEST_PARTS} topics, one each to train, validate and test on"
+            raise DataError(
+                f"{lists}: it has {quantity(len(topics), 'topic')}, too few for {random_parts} random parts with one "
+                f"each: {advice}"
+            )
         if random_parts:
-            parts = _random_parts(len(topics), random_parts, derive_seed("parts", dataset, seed), lists)
+            order = np.random.default_rng(derive_seed("parts", dataset, seed)).permutation(len(topics))
+            parts = [np.sort(part) for part in np.array_split(order, random_parts)]
         for first in range(len(parts)):
             *train, validation, test = (*parts[first:], *parts[:first])
             every.append({"train": np.sort(np.concatenate(train)), "validation": validation, "test": test})
     tables = []
     for fold, chosen in enumerate(every, start=1):
-        _check_topics(topics, chosen, f"{dataset}, fold {fold}")
+        where, owners = f"{dataset}, fold {fold}", dict[str, str]()
         for split in SPLITS:
+            for topic in (topics[row] for row in chosen[split].tolist()):
+                if (other := owners.get(topic, split)) != split:
+                    raise DataError(
+                        f"{where}: topic {topic!r} is in {other} and in {split}: remove it from one of them"
+                    )
+                if topic in owners:
+                    raise DataError(
+                        f"{where}: a topic is in several files of {split}, or twice in one: remove the copies"
+                    )
+                owners[topic] = split
             tables.append(_table(fold, split, len(chosen[split]), {"list": to_arrow(chosen[split].astype(np.int32))}))
     notes = {**origin(metadata), TOPICS_KEY: digest_of(topics)}
     write_table(pa.concat_tables(tables), out, "list-splits", metadata=notes)
@@ -250,47 +266,6 @@ def split_lists(
 def digest_of(topics: Sequence[str]) -> str:
     """Return a digest of the topics' names, by which the folds of other lists are told."""
     return hashlib.blake2b("\n".join(topics).encode(), digest_size=16).hexdigest()
-
-
-def _random_parts(count: int, parts: int, seed: int, where: Path) -> list[Indices]:
-    """Return the rows of topics dealt at random to so many parts."""
-    if parts > count:
-        advice = f"set random_parts to {count} or less"
-        if count < FEWEST_PARTS:
-            advice = f"a study needs {FEWEST_PARTS} topics, one each to train, validate and test on"
-        raise DataError(
-            f"{where}: it has {quantity(count, 'topic')}, too few for {parts} random parts with one each: {advice}"
-        )
-    order = np.random.default_rng(seed).permutation(count)
-    return [np.sort(part) for part in np.array_split(order, parts)]
-
-
-def _held_out(train: Indices, share: float, random: np.random.Generator, where: str) -> dict[str, Indices]:
-    """Return training lists of a fold, of which a share is held out for validation."""
-    n_held_out = max(1, round(share * len(train)))
-    if n_held_out >= len(train):
-        raise DataError(
-            f"{where} trains on {quantity(len(train), 'topic')}, of which {n_held_out} would be held out "
-            "for validation, so that none is left to train on: name a file for validation, or add topics"
-        )
-    held_out = np.zeros(len(train), dtype=bool)
-    held_out[random.permutation(len(train))[:n_held_out]] = True
-    return {"train": train[~held_out], "validation": train[held_out]}
-
-
-def _check_topics(topics: Sequence[str], chosen: Mapping[str, Indices], where: str) -> None:
-    owners: dict[str, str] = {}
-    count = 0
-    for split in SPLITS:
-        for row in chosen[split].tolist():
-            other = owners.setdefault(topics[row], split)
-            if other != split:
-                raise DataError(
-                    f"{where}: topic {topics[row]!r} is in {other} and in {split}: remove it from one of them"
-                )
-        count += len(chosen[split])
-        if len(owners) != count:
-            raise DataError(f"{where}: a topic is in several files of {split}, or twice in one: remove the copies")
 
 
 def _rows_of_files(metadata: Mapping[str, str]) -> dict[str, Indices]:

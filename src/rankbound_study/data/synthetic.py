@@ -15,7 +15,7 @@ pictures are altered copies of others with another age, as in the real set.
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -86,10 +86,23 @@ def generate(
     random = np.random.default_rng(derive_seed("synthetic", dataset, seed, topics))
     if planted is not None:
         # Not by the name: two data sets that differ in one parameter share everything that it does not change.
-        ratings = _with_planted(np.random.default_rng(derive_seed("planted", seed, topics)), topics, planted)
+        random = np.random.default_rng(derive_seed("planted", seed, topics))
+        population = Population.drawn(random, topics, planted)
+        longest = round(population.relevant.max() / _RELEVANT_SHARE)
+        if longest > planted.items:
+            raise ConfigError(
+                f"planted.items is {planted.items}, but the longest list takes {longest} rated items: raise items, or "
+                "lower spread or mean_relevant"
+            )
+        ratings = _ratings(random, population.relevant, population.utilities(), planted.noise)
         write_table(ratings, out, "interactions", metadata=metadata)
     elif dataset == "synthetic-aaf":
-        _write_faces(out, topics, seed, metadata)
+        # Drawn twice instead of held in memory: the real set's size would take 400 MB.
+        drawn = [(perceptual_hashes(pixels), ages) for pixels, ages in _blocks(topics, seed)]
+        hashes, ages = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+        names = [f"{number:05}A{age:02}" for number, age in enumerate(ages.tolist())]
+        blocks = (pixels for pixels, _ in _blocks(topics, seed))
+        write_images(out, names, np.arange(topics), ages, hashes, blocks, metadata, {})
     elif dataset == "synthetic-movielens":
         write_table(_like_movielens(random, topics, sizes["full"]), out, "interactions", metadata=metadata)
     else:
@@ -109,10 +122,18 @@ def _judged_lists(random: np.random.Generator, queries: int) -> pa.Table:
     weights = random.permutation(np.linspace(0.4, 1.2, _CAUSES)) * random.choice((-1.0, 1.0), _CAUSES)
     utility = causes @ weights + np.tanh(causes[:, 0] * causes[:, 1]) + _NOISE * random.standard_normal(rows)
     labels = np.concatenate([_labels(random, utility[start:stop]) for start, stop in pairwise(offsets)])
-    features = _features(random, causes, offsets)
+    # Noisy mixtures of the causes, pure noise and constants, scaled to 0 .. 1 per query as LETOR does.
+    mixed = causes @ random.standard_normal((_CAUSES, _INFORMATIVE)) / np.sqrt(_CAUSES)
+    noise = random.standard_normal((rows, _WIDTH - _CONSTANT))
+    noise[:, :_INFORMATIVE] = mixed + _NOISE * noise[:, :_INFORMATIVE]
+    lowest = np.minimum.reduceat(noise, offsets[:-1])
+    spread = np.maximum.reduceat(noise, offsets[:-1]) - lowest
+    query = np.repeat(np.arange(queries), sizes)
+    features = np.zeros((rows, _WIDTH))
+    features[:, random.permutation(_WIDTH)[: _WIDTH - _CONSTANT]] = (noise - lowest[query]) / spread[query]
     topics = [str(_FIRST_QUERY + query) for query in range(queries)]
     names = [f"SYNTHETIC-{topic}-{place}" for topic, size in zip(topics, sizes, strict=True) for place in range(size)]
-    return judged_table(topics, names, labels, features, offsets)
+    return judged_table(topics, names, labels, np.round(features, 6).astype(np.float32), offsets)
 
 
 def _labels(random: np.random.Generator, utility: Floats) -> npt.NDArray[np.int8]:
@@ -125,20 +146,6 @@ def _labels(random: np.random.Generator, utility: Floats) -> npt.NDArray[np.int8
     labels[order] = 1
     labels[order[: random.binomial(positives, _TOP_SHARE)]] = 2
     return labels
-
-
-def _features(random: np.random.Generator, causes: Floats, offsets: Integers) -> npt.NDArray[np.float32]:
-    """Return noisy mixtures of the causes, pure noise and constants, scaled to 0 .. 1 per query as LETOR does."""
-    rows = len(causes)
-    mixed = causes @ random.standard_normal((_CAUSES, _INFORMATIVE)) / np.sqrt(_CAUSES)
-    noise = random.standard_normal((rows, _WIDTH - _CONSTANT))
-    noise[:, :_INFORMATIVE] = mixed + _NOISE * noise[:, :_INFORMATIVE]
-    lowest = np.minimum.reduceat(noise, offsets[:-1])
-    spread = np.maximum.reduceat(noise, offsets[:-1]) - lowest
-    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    features = np.zeros((rows, _WIDTH))
-    features[:, random.permutation(_WIDTH)[: _WIDTH - _CONSTANT]] = (noise - lowest[query]) / spread[query]
-    return np.round(features, 6).astype(np.float32)
 
 
 # MovieLens latest-small (INVENTORY section 1): 412 users with at least 25 relevant items, 198 with fewer; 9,724
@@ -155,23 +162,16 @@ def _like_movielens(random: np.random.Generator, users: int, full_users: int) ->
     """Return ratings by popularity and taste, in the sizes of MovieLens scaled to a number of users."""
     scale = min(1.0, users / full_users)
     items = max(_FEWEST_ITEMS, round(_FULL_ITEMS * scale))
-    relevant = _relevant_counts(random, users, scale, items // _ITEMS_PER_RELEVANT)
+    # So many users with enough relevant items, and the share of others that folding drops.
+    excess = _MEDIAN_EXCESS * np.sqrt(scale) * np.exp(_EXCESS_SPREAD * random.standard_normal(users))
+    most = min(items // _ITEMS_PER_RELEVANT, _MOST_RELEVANT)
+    enough = np.clip(_LEAST_RELEVANT + np.round(excess), _LEAST_RELEVANT, most).astype(np.int64)
+    fewer = random.integers(1, _LEAST_RELEVANT, size=round(users * _DROPPED_SHARE))
+    relevant = random.permutation(np.concatenate((enough, fewer)))
     popularity = _POPULARITY_SPREAD * random.standard_normal(items)
     item_tastes = random.standard_normal((items, _TASTES))
     tastes = (random.standard_normal(_TASTES) / np.sqrt(_TASTES) for _ in relevant)
     return _ratings(random, relevant, (popularity + _TASTE_WEIGHT * item_tastes @ taste for taste in tastes))
-
-
-def _with_planted(random: np.random.Generator, users: int, planted: PlantedKeys) -> pa.Table:
-    """Return ratings of a planted population; ConfigError if the longest list leaves no item to draw from."""
-    population = Population.drawn(random, users, planted)
-    longest = round(population.relevant.max() / _RELEVANT_SHARE)
-    if longest > planted.items:
-        raise ConfigError(
-            f"planted.items is {planted.items}, but the longest list takes {longest} rated items: raise items, or "
-            "lower spread or mean_relevant"
-        )
-    return _ratings(random, population.relevant, population.utilities(), planted.noise)
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,12 @@ class Population:
         place = (2 * random.permutation(users) + 1) / users - 1
         sizes = np.exp(planted.spread * place * np.sqrt(3 / (1 - 1 / users**2)))
         relevant = np.round(planted.mean_relevant * sizes / sizes.mean()).astype(np.int64)
-        score = _correlated(random, ndtri((place + 1) / 2), planted.correlation)
+        # The part of noise that is not correlated with the centred scores of sizes.
+        scores, noise = ndtri((place + 1) / 2), random.standard_normal(users)
+        noise -= noise.mean()
+        noise -= scores * (noise @ scores) / (scores @ scores)
+        noise *= np.sqrt((scores @ scores) / (noise @ noise))
+        score = planted.correlation * scores + np.sqrt(1 - planted.correlation**2) * noise
         minority = np.zeros(users, dtype=np.bool_)
         minority[np.argsort(-score)[: round(planted.minority * users)]] = True
         half = planted.rank // 2
@@ -218,16 +223,6 @@ class Population:
         """Yield every user's utilities of all items."""
         for taste in self.tastes:
             yield self.popularity + self.item_tastes @ taste
-
-
-def _correlated(random: np.random.Generator, scores: Floats, correlation: float) -> Floats:
-    """Return values whose sample correlation with centred scores is exactly `correlation`."""
-    noise = random.standard_normal(len(scores))
-    noise -= noise.mean()
-    noise -= scores * (noise @ scores) / (scores @ scores)
-    noise *= np.sqrt((scores @ scores) / (noise @ noise))
-    found: Floats = correlation * scores + np.sqrt(1 - correlation**2) * noise
-    return found
 
 
 def _ratings(
@@ -252,15 +247,6 @@ def _ratings(
     return pa.table(columns).cast(pa.schema(CONTRACTS["interactions"].columns.items()))
 
 
-def _relevant_counts(random: np.random.Generator, users: int, scale: float, most: int) -> Integers:
-    """Return relevant items per user: `users` with enough of them, and the share of others that folding drops."""
-    excess = _MEDIAN_EXCESS * np.sqrt(scale) * np.exp(_EXCESS_SPREAD * random.standard_normal(users))
-    enough = np.clip(_LEAST_RELEVANT + np.round(excess), _LEAST_RELEVANT, min(most, _MOST_RELEVANT))
-    fewer = random.integers(1, _LEAST_RELEVANT, size=round(users * _DROPPED_SHARE))
-    shuffled: Integers = random.permutation(np.concatenate((enough.astype(np.int64), fewer)))
-    return shuffled
-
-
 # All-Age-Faces without exact duplicates: ages 2 .. 80, and the shares of the decades.
 _DECADES = np.array([2, 10, 20, 30, 40, 50, 60, 70, 81])
 _SHARES = np.array([0.080, 0.095, 0.238, 0.255, 0.155, 0.086, 0.053, 0.038])
@@ -270,16 +256,6 @@ _BLOCK = 240
 _TEXTURE_GRID, _TEXTURE = 13, 24.0
 _HAIR_NOISE, _GREYNESS, _WRINKLES = 30.0, 110.0, 30.0
 _BACKGROUND, _SKIN = (90, 220), (120, 210)
-
-
-def _write_faces(out: str | os.PathLike[str], count: int, seed: int, metadata: Mapping[str, str]) -> None:
-    """Write an images file of `count` drawn faces with 3 x 100 x 100 pixels."""
-    # Drawn twice instead of held in memory: the real set's size would take 400 MB.
-    drawn = [(perceptual_hashes(pixels), ages) for pixels, ages in _blocks(count, seed)]
-    hashes, ages = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
-    names = [f"{number:05}A{age:02}" for number, age in enumerate(ages.tolist())]
-    blocks = (pixels for pixels, _ in _blocks(count, seed))
-    write_images(out, names, np.arange(count), ages, hashes, blocks, metadata, {})
 
 
 def _blocks(count: int, seed: int) -> Iterator[tuple[Pixels, Integers]]:

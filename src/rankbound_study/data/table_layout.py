@@ -8,7 +8,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,7 @@ LOOK, LOOK_VALUES = 2**19, 500_000
 ANY, TABLE = "any", "table"
 """The threshold by which every pair of a user and an item is relevant, and the format of judged items."""
 
-SHARE_OF_RELEVANT_RATINGS = 0.75
-"""Of the way from the lowest to the highest rating: 4 of 1 .. 5."""
+SHARE_OF_RELEVANT_RATINGS = 0.75  # of the way from the lowest to the highest rating: 4 of 1 .. 5
 
 LARGEST_RATING, FEW_RATINGS, FEWEST_AT_TOP = 100, 5, 0.02
 """Numbers above the first are no ratings. More than so many different ones are none if fewer than that share lies in
@@ -41,9 +40,7 @@ MOST_ZEROS, FIRST_TIME = 0.5, 10**8
 """A larger share of zeros among ratings may say that there is no rating; larger numbers may be seconds since 1970."""
 
 _SEPARATORS = ("::", "\t", ";", "|", ",", " ")
-_LINES, _ROWS = 20, 3
-"""Lines that a separator has to cut alike, and rows of a plan."""
-
+_LINES, _ROWS = 20, 3  # lines that a separator has to cut alike, and rows of a plan
 _USERS = ("user", "customer", "visitor", "reviewer", "member", "profile", "listener", "reader")
 _STEMS = {
     "topic": ("q", "search", *_USERS),
@@ -68,9 +65,7 @@ _LABELS = (
 )
 """Labels in words whose order is known: the five of web search engines, and answers."""
 
-_TYPED = re.compile(r":(token|float)(_seq)?$")
-"""The end of a column's name in RecBole's files."""
-
+_TYPED = re.compile(r":(token|float)(_seq)?$")  # the end of a column's name in RecBole's files
 _WHOLE = r"^-?(0|[1-9]\d{0,9})$"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]|$)")
 _JUDGED_ROLES, _RATING_ROLES = ("topic", "item", "relevance"), ("topic", "item", "rating", "timestamp")
@@ -152,14 +147,13 @@ class _Look:
 
     Attributes:
         frame, texts: its rows, with types and as they are written.
-        layout: the keys of its description that say how to read it.
+        layout: the keys of its description that say how to read it; none for parquet and JSON lines.
         whole: there are no other rows.
         named: a line, or the format, names the columns.
     """
 
     def __init__(self, path: Path, said: Said) -> None:
-        self.path, self.said = path, said
-        self.layout: dict[str, Any] = {}
+        self.path, self.said, self.layout = path, said, dict[str, Any]()
         self.named, self.notes = True, list[str]()
         if path.suffix == ".parquet":
             scan = pl.scan_parquet(path)
@@ -168,12 +162,13 @@ class _Look:
             self.whole = len(self.frame) < rows
         else:
             text, self.whole = beginning_of(path)
+            is_json = text.startswith(JSON)
             try:
-                self.frame = pl.read_ndjson(text, infer_schema_length=None) if _is_json(text) else self._delimited(text)
+                self.frame = pl.read_ndjson(text, infer_schema_length=None) if is_json else self._delimited(text)
             except pl.exceptions.PolarsError as error:
-                kind = "JSON lines" if _is_json(text) else f"columns separated by {self.layout['separator']!r}"
+                kind = "JSON lines" if is_json else f"columns separated by {self.layout['separator']!r}"
                 raise DataError(f"{path}: not read as {kind}: {error}") from error
-        if path.suffix == ".parquet" or not self.layout:
+        if not self.layout:
             flat = [name for name, kind in self.frame.schema.items() if not kind.is_nested()]
             self.texts = self.frame.select(pl.col(flat).cast(pl.String))
 
@@ -184,10 +179,16 @@ class _Look:
         except UnicodeDecodeError:
             content, encoding = text.decode(LATIN_1), LATIN_1
             self.notes.append("its text is no UTF-8, and is read as Latin-1: names keep apart, whatever they look like")
-        lines = [line.rstrip("\r") for line in islice(content.split("\n"), _LINES + 1)][:_LINES]
-        separator = _separator(self.path, [line for line in lines if line])
-        self.layout = {"separator": separator, "header": True, "encoding": encoding}
+        lines = [line.rstrip("\r") for line in content.split("\n", _LINES)[:_LINES]]
+        filled = [line for line in lines if line]
+        present = [one for one in _SEPARATORS if filled and one in filled[0]]
+        alike = [one for one in present if len({len(fields_of(line, one)) for line in filled}) == 1]
+        separator = next(iter(alike or [one for one in present if one != " "]), None)
+        if separator is None:
+            shown = " ".join(map(repr, _SEPARATORS))
+            raise ConfigError(f"{self.path}: neither LETOR text nor columns with a separator: expected one of {shown}")
         first, second, *_ = *(fields_of(line, separator) for line in lines[:2]), []
+        self.layout = {"separator": separator, "header": True, "encoding": encoding}
         self.named = self.layout["header"] = self._names_columns(first, second)
         taken = separator if len(separator) == 1 else "\x1f"
         content = content.replace(separator, taken)
@@ -293,8 +294,8 @@ class _Look:
         """Return whether it is a table of judged items or ratings; UnclearError if it may be both, or neither."""
         relevance = roles.get("relevance")
         by_name = separator_of(self.path)
-        can_be_table = self.named and self.layout.get("separator", by_name) == by_name
-        can_be_table &= self.path.suffix == ".parquet" or bool(self.layout)
+        delimited = self.named and self.layout.get("separator") == by_name
+        can_be_table = delimited or self.path.suffix == ".parquet"
         if self.said.format == TABLE and not can_be_table:
             raise self._unclear(
                 f"--format table: expected a line of names and columns separated by {by_name!r}, as in .csv"
@@ -304,49 +305,44 @@ class _Look:
         # Of judged items, neither is read.
         of_ratings = self.said.timestamp is not None or self.said.repeats is not None
         chosen = self.said.format or (RATINGS if of_ratings and "item" in roles else None)
-        alone = "item" in roles and (not features or not (can_be_table or usual))
-        if chosen is None and (relevance is None or alone):
-            chosen = RATINGS
-        elif chosen is None and usual and not can_be_table:
-            raise self._unclear(
-                f"judged items are separated by {by_name!r} (.tsv: tabs): write the file so, or, if users and items "
-                "are all that is to be read, --format ratings"
-            )
-        elif chosen is None and relevance is not None and "item" in roles:
-            two = not usual and not any(_is_named(relevance, role) for role in ("rating", "count"))
-            two |= usual and features == [roles.get("rating")] and _is_named(roles["topic"], "topic", _USERS)
-            if two:
-                shown = shortened(", ".join(features), LONGEST_VALUE)
+        if chosen is None:
+            if relevance is None or ("item" in roles and not (features and (can_be_table or usual))):
+                chosen = RATINGS
+            elif usual and not can_be_table:
                 raise self._unclear(
-                    f"these may be judged items with the features {shown}, or ratings, of which other columns are not "
-                    "read. Say which: --format table or --format ratings"
+                    f"judged items are separated by {by_name!r} (.tsv: tabs): write the file so, or, if users and "
+                    "items are all that is to be read, --format ratings"
                 )
-            chosen = TABLE if usual else RATINGS
-        required = ("topic", "relevance") if (chosen or TABLE) == TABLE else ("topic", "item")
-        self._require(roles, required)
-        if chosen == RATINGS:
-            self._require_relevance(roles)
-        elif of_ratings:
+            else:
+                two = not usual and not any(_is_named(relevance, role) for role in ("rating", "count"))
+                two |= (
+                    usual and features == [roles.get("rating")] and _is_named(roles.get("topic", ""), "topic", _USERS)
+                )
+                if two and "item" in roles:
+                    shown = shortened(", ".join(features), LONGEST_VALUE)
+                    raise self._unclear(
+                        f"these may be judged items with the features {shown}, or ratings, of which other columns are "
+                        "not read. Say which: --format table or --format ratings"
+                    )
+                chosen = TABLE if usual or "item" not in roles else RATINGS
+        expected = {"topic": "a topic (such as query)", "item": "an item", "relevance": "relevance (such as clicked)"}
+        required = ("topic", "relevance") if chosen == TABLE else ("topic", "item")
+        if lacking := [f"{expected[role]}: --{role} COLUMN" for role in required if role not in roles]:
+            columns = shortened(", ".join(self.texts.columns), LONGEST_VALUE)
+            raise self._unclear(f"found the columns {columns}; expected {'; '.join(lacking)}")
+        if chosen == TABLE and of_ratings:
             raise self._unclear(
                 "--timestamp and --repeats are for ratings, but these are judged items (--format ratings)"
             )
-        return chosen or TABLE
-
-    def _require(self, roles: Mapping[str, str], required: Sequence[str]) -> None:
-        usual = {"topic": "a topic (such as query)", "item": "an item", "relevance": "relevance (such as clicked)"}
-        lacking = [f"{usual[role]}: --{role} COLUMN" for role in required if role not in roles]
-        if lacking:
-            columns = shortened(", ".join(self.texts.columns), LONGEST_VALUE)
-            raise self._unclear(f"found the columns {columns}; expected {'; '.join(lacking)}")
-
-    def _require_relevance(self, roles: Mapping[str, str]) -> None:
-        """Raise UnclearError if there are other columns than pairs and times, of which one may be a rating."""
+        # Beside pairs and times, a column may be a rating.
         others = [name for name in self.texts.columns if name not in roles.values() and not has_no_name(name)]
-        if not {"relevance", "rating", "count"} & set(roles) and others and self.said.threshold != ANY:
+        rated = {"relevance", "rating", "count"} & set(roles)
+        if chosen == RATINGS and not rated and others and self.said.threshold != ANY:
             raise self._unclear(
                 f"one of the columns {shortened(', '.join(others), LONGEST_VALUE)} may hold the relevance. Say which: "
                 "--relevance COLUMN; or --threshold any if every pair of a user and an item is relevant"
             )
+        return chosen
 
     def rows_in_words(self) -> str:
         rows = quantity(len(self.texts), "row")
@@ -355,17 +351,11 @@ class _Look:
     def how(self) -> str:
         """Return how its columns are separated and named."""
         if not self.layout:
-            return (
-                f"{'parquet, which names' if self.path.suffix == '.parquet' else 'JSON lines, which name'} the columns"
-            )
+            kind = "parquet, which names" if self.path.suffix == ".parquet" else "JSON lines, which name"
+            return f"{kind} the columns"
         names = "the first line names them" if self.named else "no line names them: they have numbers from 1"
         encoding = f", in {self.layout['encoding']}" if self.layout["encoding"] != UTF_8 else ""
         return f"columns separated by {self.layout['separator']!r}{encoding}; {names}"
-
-    def unusual(self) -> dict[str, Any]:
-        """Return the keys of the layout that differ from what descriptions have by default."""
-        usual = {"separator": ",", "header": True, "encoding": UTF_8}
-        return {key: value for key, value in self.layout.items() if value != usual[key]}
 
     def first_rows(self, columns: Mapping[str, str]) -> list[str]:
         """Return the first rows as they are read."""
@@ -380,18 +370,18 @@ class _Look:
             ConfigError: it has no numbers, or some words among them.
             UnclearError: words whose order is not known.
         """
-        texts = self.texts[column]
+        texts, where = self.texts[column], f"{self.path}: the column {column!r}"
         known = texts.drop_nulls()
-        where = f"{self.path}: the column {column!r}"
         if known.is_empty():
             raise ConfigError(f"{where} has no values; expected numbers")
-        labels = self.said.labels or _known_labels(known.unique().to_list())
-        if labels is not None:
-            unknown = known.filter(~known.is_in(list(labels)))
+        occurring, styles = set(known.unique()), (str.lower, str.capitalize, str.upper)
+        ordered = (list(map(style, labels)) for labels in _LABELS for style in styles)
+        labels = list(self.said.labels or next((labels for labels in ordered if occurring <= set(labels)), ()))
+        if labels:
+            unknown = known.filter(~known.is_in(labels))
             if len(unknown):
                 raise ConfigError(f"{where} holds {unknown[0]!r}, which is none of --labels {','.join(labels)}")
-            grades = texts.replace_strict(list(labels), range(len(labels)), return_dtype=pl.Float64)
-            return grades, list(labels)
+            return texts.replace_strict(labels, range(len(labels)), return_dtype=pl.Float64), labels
         numbers = known.cast(pl.Float64, strict=False)
         if numbers.null_count() == len(known) and notations(known) != {"texts"}:
             words = known.unique(maintain_order=True).to_list()
@@ -417,27 +407,19 @@ class _Look:
 def _judged(look: _Look, roles: Mapping[str, str]) -> Inspected:
     """Return the description of a table of judged items."""
     columns = {role: roles[role] for role in _JUDGED_ROLES if role in roles}
-    is_boolean = look.frame[columns["relevance"]].dtype == pl.Boolean and look.said.labels is None
-    numbers, words = (
-        (look.frame[columns["relevance"]].cast(pl.Float64), None) if is_boolean else look.values(columns["relevance"])
-    )
+    labels = look.frame[columns["relevance"]]
+    is_boolean = labels.dtype == pl.Boolean and look.said.labels is None
+    numbers, words = (labels.cast(pl.Float64), None) if is_boolean else look.values(columns["relevance"])
     described: dict[str, Any] = {"format": TABLE, "path": str(look.path), "columns": columns}
-    if words is not None:
-        described["labels"] = words
+    described |= {**({} if words is None else {"labels": words}), "random_parts": PARTS}
     features, left_out = look.features(roles)
     shown = printable(shortened(", ".join(features), LONGEST_VALUE)) or "missing"
-    notes = [*_taken(columns), *_graded(words), f"the features are {shown}"]
+    notes = [*look.notes, *_taken(columns), *_graded(words), f"the features are {shown}"]
     notes += [f"left out, unless `features` names them, are {listed(left_out)}"] if left_out else []
     count = look.texts[columns["topic"]].n_unique()
     plan = [f"{look.rows_in_words()}, {quantity(count, 'topic')}", look.how(), *look.first_rows(columns)]
-    return Inspected(
-        "lists",
-        {**described, "random_parts": PARTS},
-        _finite(numbers),
-        [*look.notes, *notes, DEALT],
-        count if look.whole else None,
-        plan=plan,
-    )
+    topics = count if look.whole else None
+    return Inspected("lists", described, _finite(numbers), [*notes, DEALT], topics, plan=plan)
 
 
 def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
@@ -446,18 +428,22 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
     known = {"topic": roles["topic"], "item": roles["item"], "rating": rating, "timestamp": roles.get("timestamp")}
     columns = {role: name for role, name in known.items() if name is not None}
     unread = []
-    if "timestamp" in columns and not _is_time(look.texts[columns["timestamp"]]):
+    first = next(iter(look.texts[columns["timestamp"]]), None) if "timestamp" in columns else None
+    # An empty value is left to the conversion.
+    if first is not None and not is_number(first) and not _DATE.match(first):
         name = columns.pop("timestamp")
-        value = look.texts[name][0]
         if look.said.timestamp is not None:
-            raise ConfigError(f"{look.path}: --timestamp {name}: found {value!r}, expected for times {TIMES}")
-        unread.append(f"the column {name!r} is not read: {value!r} is no time (times are {TIMES})")
+            raise ConfigError(f"{look.path}: --timestamp {name}: found {first!r}, expected for times {TIMES}")
+        unread.append(f"the column {name!r} is not read: {first!r} is no time (times are {TIMES})")
     notes = [*look.notes, *(_taken(columns) if look.named or look.said.topic else []), *unread]
-    described: dict[str, Any] = {"format": RATINGS, "path": str(look.path), **look.unusual()}
-    if not all(map(_are_small_numbers, (look.texts[columns[role]] for role in ("topic", "item")))):
+    usual = {"separator": ",", "header": True, "encoding": UTF_8}
+    unusual = {key: value for key, value in look.layout.items() if value != usual[key]}
+    described: dict[str, Any] = {"format": RATINGS, "path": str(look.path), **unusual}
+    pairs = look.texts.select(topic=columns["topic"], item=columns["item"])
+    names = pl.concat([pairs["topic"], pairs["item"]]).drop_nulls()
+    if not (names.str.contains(_WHOLE).all() and (names.cast(pl.Int64).abs() < 2**31).all()):
         described["ids"] = TEXTS
         notes.append("users or items are not whole numbers below 2,147,483,648, so both are read as texts")
-    pairs = look.texts.select(topic=columns["topic"], item=columns["item"])
     rated, why, repeats = pairs.with_columns(pl.lit(1.0).alias("rating")), "", look.said.repeats
     if rating is not None and look.said.threshold != ANY:
         numbers, words = look.values(rating)
@@ -490,15 +476,13 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
     users = rated["topic"].n_unique()
     values = ""
     if len(labels) > 1:
-        values = f"; ratings from {labels[0]:g} to {labels[-1]:g}, median {_median(rated['rating']):g}"
-    plan = [
-        f"{look.rows_in_words()}: {quantity(users, 'user')}, {quantity(rated['item'].n_unique(), 'item')}{values}",
-        *(look.how(), *look.first_rows(columns)),
-    ]
-    columns_last = {**described, "columns": columns}
+        median: Any = rated["rating"].median()
+        values = f"; ratings from {labels[0]:g} to {labels[-1]:g}, median {median:g}"
+    counted = f"{quantity(users, 'user')}, {quantity(rated['item'].n_unique(), 'item')}{values}"
+    plan = [f"{look.rows_in_words()}: {counted}", look.how(), *look.first_rows(columns)]
+    described["columns"], topics = columns, users if look.whole else None
     rated = rated.select("topic", "rating")
-    topics = users if look.whole else None
-    return Inspected("interactions", columns_last, labels, notes, topics, rated, unclear, why, plan)
+    return Inspected("interactions", described, labels, notes, topics, rated, unclear, why, plan)
 
 
 def _why_counts(ratings: Any, labels: Sequence[float], name: str) -> str:
@@ -517,7 +501,7 @@ def _why_counts(ratings: Any, labels: Sequence[float], name: str) -> str:
     if on_a_scale and not _is_named(name, "count"):
         return ""
     return (
-        f"the column {name!r} holds {labels[0]:,g} to {labels[-1]:,g}, median {_median(ratings):,g}, and "
+        f"the column {name!r} holds {labels[0]:,g} to {labels[-1]:,g}, median {ratings.median():,g}, and "
         f"{top:.1%} lie in the upper quarter of that range: these may be counts (of plays, clicks, purchases, hours) "
         "or ratings on a scale"
     )
@@ -541,21 +525,6 @@ def whole_lines(text: bytes) -> bytes:
     return text[: text.rfind(b"\n") + 1]
 
 
-def _is_json(text: bytes) -> bool:
-    return text.startswith(JSON)
-
-
-def _separator(path: Path, lines: Sequence[str]) -> str:
-    """Return the separator that cuts all lines into equally many columns, or that the first line has."""
-    present = [one for one in _SEPARATORS if lines and one in lines[0]]
-    alike = [one for one in present if len({len(fields_of(line, one)) for line in lines}) == 1]
-    chosen = alike or [one for one in present if one != " "]
-    if not chosen:
-        shown = " ".join(map(repr, _SEPARATORS))
-        raise ConfigError(f"{path}: neither LETOR text nor columns with a separator: expected one of {shown}")
-    return chosen[0]
-
-
 def _letters(name: str) -> str:
     return re.sub(r"[\W_]+", "", _TYPED.sub("", name.casefold()))
 
@@ -563,15 +532,6 @@ def _letters(name: str) -> str:
 def _is_named(name: str, role: str, stems: Sequence[str] | None = None) -> bool:
     letters, stems = _letters(name), stems or (*_STEMS[role], *map(_letters, chain(*OTHER_NAMES.get(role, ()))))
     return letters in stems or (role in ("topic", "item") and letters.endswith("id") and letters[:-2] in stems)
-
-
-def _known_labels(words: Sequence[str]) -> list[str] | None:
-    """Return the labels of a known order that have these words, in the words' case."""
-    for labels in _LABELS:
-        for style in (str.lower, str.capitalize, str.upper):
-            if set(words) <= set(map(style, labels)):
-                return list(map(style, labels))
-    return None
 
 
 def _graded(labels: Sequence[str] | None) -> list[str]:
@@ -582,23 +542,7 @@ def _taken(columns: Mapping[str, str]) -> list[str]:
     return [f"the column {name!r} is taken as the {role}" for role, name in columns.items()]
 
 
-def _median(numbers: Any) -> float:
-    return float(numbers.median())
-
-
 def _finite(numbers: pl.Series) -> list[float]:
     """Return the numbers that occur, ascending."""
     known = numbers.drop_nulls().unique().sort()
     return [float(value) for value in known.filter(known.is_finite())]
-
-
-def _is_time(texts: pl.Series) -> bool:
-    """Return whether the first value is a time; an empty one is left to the conversion."""
-    first = texts[0] if len(texts) else None
-    return first is None or is_number(first) or _DATE.match(first) is not None
-
-
-def _are_small_numbers(texts: pl.Series) -> bool:
-    """Return whether all names are whole numbers of 32 bits, written in the one usual way."""
-    known = texts.drop_nulls()
-    return bool(known.str.contains(_WHOLE).all() and (known.cast(pl.Int64).abs() < 2**31).all())

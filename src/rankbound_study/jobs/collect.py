@@ -43,56 +43,40 @@ def collect(runs: Sequence[Path], out: Path, epochs_out: Path, rates_out: Path) 
     table = pa.concat_tables(read_table(path, "runs") for path in files)
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
-    _check_unique(frame)
-    _check_topics(frame)
-    _check_controls(frame)
-    for contract, path in (("epochs", epochs_out), (RATES, rates_out)):
-        if tables := [read_table(one, contract) for one in collected_beside(files, contract)]:
-            write_table(_joined(tables), path, contract)
-    write_table(table, out, "runs")
-
-
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return all rows of tables with different metrics: NaN if one was not measured."""
-    frame = pl.from_arrow(pa.concat_tables(tables, promote_options="default"))
-    assert isinstance(frame, pl.DataFrame)
-    metrics = [name for name, kind in frame.schema.items() if kind == pl.Float64]
-    return frame.with_columns(pl.col(metrics).fill_null(float("nan"))).to_arrow()
-
-
-def _named_judge() -> pl.Expr:
-    """Return the metric that a run's options name as judge; null if the loss decides."""
-    return pl.col("options").str.json_path_match("$.judged_by")
-
-
-def _check_unique(runs: pl.DataFrame) -> None:
-    twice = runs.group_by(*RUN, "topic").len().filter(pl.col("len") > 1)
+    twice = frame.group_by(*RUN, "topic").len().filter(pl.col("len") > 1)
     if len(twice):
         raise DataError(f"the runs contain {len(twice)} topics twice, such as {twice.sort('topic').row(0, named=True)}")
-
-
-def _check_topics(runs: pl.DataFrame) -> None:
-    """Check that a fold and seed have the same topics, of the same sizes, in every run: topics' scores are compared."""
-    pairs = runs.group_by(*RUN).agg(pl.struct("topic", "n", "p").sort_by("topic").hash(seed=0).sum().alias("topics"))
+    # A fold and seed have the same topics, of the same sizes, in every run: topics' scores are compared.
+    pairs = frame.group_by(*RUN).agg(pl.struct("topic", "n", "p").sort_by("topic").hash(seed=0).sum().alias("topics"))
     differing = pairs.group_by(*CELL, "fold", "seed").agg(pl.col("topics").n_unique()).filter(pl.col("topics") > 1)
     if len(differing):
         raise DataError(
             f"runs over different topics in {differing.row(0, named=True)}: some were made from other instances; "
             "remove them and run again"
         )
+    _check_controls(frame)
+    for contract, path in (("epochs", epochs_out), (RATES, rates_out)):
+        if tables := [read_table(one, contract) for one in collected_beside(files, contract)]:
+            joined = pl.from_arrow(pa.concat_tables(tables, promote_options="default"))
+            assert isinstance(joined, pl.DataFrame)
+            # Tables have different metrics: NaN if one was not measured.
+            metrics = [name for name, kind in joined.schema.items() if kind == pl.Float64]
+            write_table(joined.with_columns(pl.col(metrics).fill_null(float("nan"))).to_arrow(), path, contract)
+    write_table(table, out, "runs")
 
 
 def _check_controls(runs: pl.DataFrame) -> None:
     """Check that no model is above the oracle or far below random: that is a bug in data or metrics, not a finding."""
     from scipy.special import stdtrit
 
-    judged = runs.filter(pl.col("loss") != "none").select("loss", _named_judge().alias("judge")).unique()
+    # The metric that a run's options name as judge; null if the loss decides.
+    runs = runs.with_columns(judge=pl.col("options").str.json_path_match("$.judged_by"))
+    judged = runs.filter(pl.col("loss") != "none").select("loss", "judge").unique()
     for loss, named in judged.sort("loss", "judge").iter_rows():
         metric = named or JUDGED_BY.get(loss, loss)
         value = pl.col(metric).fill_nan(None)
-        keyed = runs.with_columns(_named_judge().alias("judge"))
         run = [*CELL, "model", "loss", "judge", "bounding", "selection"]
-        topics = keyed.group_by(*run, "topic").agg(value.mean()).drop_nulls(metric)
+        topics = runs.group_by(*run, "topic").agg(value.mean()).drop_nulls(metric)
         spread = pl.col(metric).std() / pl.len().sqrt()
         means = topics.group_by(run).agg(
             pl.col(metric).mean().alias("mean"), spread.alias("error"), pl.len().alias("n")

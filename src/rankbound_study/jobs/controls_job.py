@@ -16,7 +16,7 @@ from rankbound.errors import ConfigError
 from rankbound.lists import Lists
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import values_of
-from rankbound.training.trainer import LAST, Part
+from rankbound.training.trainer import LAST
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.job import ControlKeys, TrainingJob
 from rankbound_study.data.contracts import write_table
@@ -24,9 +24,7 @@ from rankbound_study.jobs.parts import Inputs, StudyData, run_rows
 from rankbound_study.options import parse_options
 from rankbound_study.vocabulary import BEST_FEATURE, CONTROLS, POPULARITY
 
-JUDGE = metric("nDCG")
-"""The metric that chooses the best feature on the training part."""
-
+JUDGE = metric("nDCG")  # the metric that chooses the best feature on the training part
 _ROUNDING = 1e-12
 
 
@@ -62,9 +60,10 @@ def _of_control(name: str, values: Mapping[str, Any], data: StudyData) -> Iterat
     parts = {one: data.fold(*one, merge_validation=job.trains_on_validation) for one in product(job.folds, job.seeds)}
     scores: dict[tuple[int, int], Tensor] = {}
     if name == BEST_FEATURE:
+        assert data.features is not None
         places = []
         for one, own in parts.items():
-            training, tested = (_features(data, part) for part in (own.training, own.test))
+            training, tested = (data.features.index_select(0, part.items) for part in (own.training, own.test))
             places.append(best_feature(training, own.training.relevance, own.training.lists, JUDGE))
             scores[one] = feature_scores(tested, places[-1])
         chosen = ControlKeys.model_validate({"name": name, "features": places})
@@ -77,12 +76,6 @@ def _of_control(name: str, values: Mapping[str, Any], data: StudyData) -> Iterat
             known = own.test.relevance if name == "oracle" else torch.zeros(len(own.test.items))
             scores[one] = known.to(torch.float64)
         yield run_rows(job.key(*one), LAST, data.instances.drawing(one[1]), 0, own.test, scores[one])
-
-
-def _features(data: StudyData, part: Part) -> Tensor:
-    """Return the features `(n_items, d)` of a part's items."""
-    assert data.features is not None
-    return data.features.index_select(0, part.items)
 
 
 def popularity_scores(items: Tensor, training_items: Tensor, training_relevance: Tensor) -> Tensor:

@@ -42,10 +42,6 @@ class ValueScale:
         """Return scores in the values' own unit."""
         return scores * self.deviation + self.mean
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the scale as named tensors for a file."""
-        return {"target.mean": torch.tensor(self.mean), "target.deviation": torch.tensor(self.deviation)}
-
 
 def examples_of(job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, seed: int) -> Part | Draw:
     """Return the training lists of `fold` in the form of the job's batches; whole lists may have weights."""
@@ -165,21 +161,16 @@ def narrowed(job: TrainingJob, data: StudyData, fold: int, seed: int) -> tuple[S
             f"{width} under feature_counts of its comparison"
         )
     indices = drawn_columns(count, width, study=job.study, dataset=job.dataset, fold=fold, seed=seed)
-    columns = FeatureColumns(indices, _of_channels(indices, data.features))
+    channels = None
+    if data.features.dtype == torch.uint8:
+        channels = tuple(torch.bincount(indices // (width // CHANNELS), minlength=CHANNELS).tolist())
+    columns = FeatureColumns(indices, channels)
     if count == width:
         return data, columns
     return replace(data, features=data.features.index_select(1, indices.to(data.device))), columns
 
 
-def _of_channels(indices: Tensor, features: Tensor) -> tuple[int, ...] | None:
-    if features.dtype != torch.uint8:
-        return None
-    channel = indices // (features.shape[1] // CHANNELS)
-    return tuple(torch.bincount(channel, minlength=CHANNELS).tolist())
-
-
-CHUNK = 256
-"""Number of pictures that are shifted together."""
+CHUNK = 256  # number of pictures that are shifted together
 
 
 def shifted(job: TrainingJob, data: StudyData) -> StudyData:
@@ -188,16 +179,16 @@ def shifted(job: TrainingJob, data: StudyData) -> StudyData:
     Raises:
         ConfigError: the features are not square pictures.
     """
-    share = job.settings.shift
+    share, features = job.settings.shift, data.features
     if share is None:
         return data
-    side = _side(data.features)
-    if data.features is None or not side:
+    side = 0 if features is None else round((features.shape[1] / CHANNELS) ** 0.5)
+    if features is None or features.dtype != torch.uint8 or CHANNELS * side * side != features.shape[1]:
         raise ConfigError(
             f"{job.name}: shift moves pictures, but the features of {job.dataset} are not square pictures"
         )
-    moves = drawn_shifts(len(data.features), reach_of(share, side), study=job.study, dataset=job.dataset)
-    return replace(data, features=moved(data.features, moves.to(data.device), side))
+    moves = drawn_shifts(len(features), reach_of(share, side), study=job.study, dataset=job.dataset)
+    return replace(data, features=moved(features, moves.to(data.device), side))
 
 
 def drawn_shifts(count: int, reach: int, *, study: str, dataset: str) -> Tensor:
@@ -226,14 +217,6 @@ def moved(pixels: Tensor, moves: Tensor, side: int) -> Tensor:
     return shifted_pixels
 
 
-def _side(features: Tensor | None) -> int:
-    """Return the side of square pictures in bytes; 0 for anything else."""
-    if features is None or features.dtype != torch.uint8:
-        return 0
-    side = round((features.shape[1] / CHANNELS) ** 0.5)
-    return side if CHANNELS * side * side == features.shape[1] else 0
-
-
 @dataclass(frozen=True, kw_only=True)
 class FoldTraining:
     """One of a job's trainings.
@@ -258,11 +241,12 @@ class FoldTraining:
     def of(cls, job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, seed: int) -> "FoldTraining":
         """Return the training of `job` on `fold`, whose parts are given, with `seed`."""
         seen, columns = narrowed(job, data, fold, seed)
-        if job.target == "value":
-            examples, values = value_examples(job, seen, fold)
-            return cls(fold=fold, seed=seed, data=seen, parts=parts, examples=examples, columns=columns, values=values)
-        drawn = examples_of(job, seen, parts, fold, seed)
-        return cls(fold=fold, seed=seed, data=seen, parts=parts, examples=drawn, columns=columns, values=None)
+        examples, values = (
+            value_examples(job, seen, fold)
+            if job.target == "value"
+            else (examples_of(job, seen, parts, fold, seed), None)
+        )
+        return cls(fold=fold, seed=seed, data=seen, parts=parts, examples=examples, columns=columns, values=values)
 
     @property
     def lists(self) -> Part:
@@ -294,8 +278,3 @@ class FoldTraining:
     def by_kernel(self, job: TrainingJob) -> bool:
         """Return whether compiled kernels train and evaluate it: networks on many lists."""
         return worth_a_kernel(job.settings.epochs or 0, self.parts.training.lists.n_items)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the numbers besides the model's own that its scores depend on, by name."""
-        scale = self.values.tensors() if self.values else {}
-        return scale | ({"features.columns": self.columns.indices} if self.columns else {})

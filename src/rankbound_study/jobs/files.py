@@ -2,16 +2,11 @@
 
 from pathlib import Path
 
-RATES = "rates"
-"""The table of what every rate of a grid reached."""
-
-SIDECARS = ("epochs", "predictions", RATES)
-"""The tables beside the runs, by the suffix that replaces the output's own."""
-
+RATES = "rates"  # the table of what every rate of a grid reached
+SIDECARS = ("epochs", "predictions", RATES)  # the tables beside the runs, by the suffix that replaces the output's own
 WEIGHTS = "weights.safetensors"
 
-CONTROLS_FILE = "controls.parquet"
-"""The file name of the runs of models without training."""
+CONTROLS_FILE = "controls.parquet"  # the file name of the runs of models without training
 
 
 def beside(out: Path, ending: str) -> Path:

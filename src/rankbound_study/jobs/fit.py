@@ -9,7 +9,6 @@ seed. Nothing of other folds and drawings is used, so that no fold's test part t
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import polars as pl
 import pyarrow as pa
@@ -17,7 +16,7 @@ import pyarrow as pa
 from rankbound.bounds.tables import DistributionTables
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.texts import split_text
-from rankbound.training.trainer import Epoch, Learner, Trained, predict, train
+from rankbound.training.trainer import Epoch, Learner, predict, train
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.training import PenalisedKeys, RankerKeys, TrainerSettings, TreeKeys
 from rankbound_study.jobs.examples import FoldTraining
@@ -70,7 +69,12 @@ def _fit_networks(
     on_epoch: OnEpoch,
 ) -> list[Fitted]:
     """Train with the library's trainer; the metric that judges the job selects epochs."""
-    learners = [_learner(job, data, training) for training in trainings]
+    learners = []
+    for training in trainings:
+        generator = training.generator(job)
+        model, scorer = build_model(job, data, training, generator)
+        measured = training.parts.measured
+        learners.append(Learner(model.to(data.device), scorer, training.examples, measured, generator))
     trained = train(
         learners,
         _objective(job, tables),
@@ -79,7 +83,15 @@ def _fit_networks(
         selections=dict.fromkeys(learners[0].parts, judge_of(job)),
         on_epoch=on_epoch,
     )
-    return [_fitted(*of_one) for of_one in zip(trained, learners, trainings, strict=True)]
+    fitted = []
+    for result, learner, training in zip(trained, learners, trainings, strict=True):
+        chosen = {}
+        for name, selected in result.selected.items():
+            learner.model.load_state_dict(selected.weights)
+            scores = predict(learner.model, learner.scorer, training.parts.test)
+            chosen[name] = Chosen(selected.epoch, scores, selected.weights)
+        fitted.append(Fitted(result.epochs, chosen))
+    return fitted
 
 
 def _objective(job: TrainingJob, tables: DistributionTables | None) -> RankingLoss:
@@ -87,21 +99,6 @@ def _objective(job: TrainingJob, tables: DistributionTables | None) -> RankingLo
     if split_text(job.loss, "loss")[0] in KINDS:
         return loss(job.loss, job.bounding)
     return SmoothLoss(job.loss, job.bounding, temperature=job.settings.temperature or 1.0, tables=tables)
-
-
-def _learner(job: TrainingJob, data: StudyData, training: FoldTraining) -> Learner:
-    generator = training.generator(job)
-    model, scorer = build_model(job, data, training, generator)
-    return Learner(model.to(data.device), scorer, training.examples, training.parts.measured, generator)
-
-
-def _fitted(trained: Trained, learner: Learner, training: FoldTraining) -> Fitted:
-    chosen = {}
-    for name, selected in trained.selected.items():
-        learner.model.load_state_dict(selected.weights)
-        scores = predict(learner.model, learner.scorer, training.parts.test)
-        chosen[name] = Chosen(selected.epoch, scores, selected.weights)
-    return Fitted(trained.epochs, chosen)
 
 
 Rates = Mapping[tuple[int, int], float]
@@ -121,18 +118,14 @@ class Trial:
         """The name by which its shards are kept: `fold-1-seed-0`, `fold-1-seed-0-rate-0.01`."""
         return f"fold-{self.fold}-seed-{self.seed}" + ("" if self.rate is None else f"-rate-{self.rate}")
 
-    @property
-    def place(self) -> str:
-        """The fold and the seed, by which its weights are kept."""
-        return f"fold-{self.fold}/seed-{self.seed}"
 
-
-@dataclass(frozen=True)
 class Plan:
     """The trainings of a job; `repeats` is the number of times that its folds are drawn (`FoldedLists.drawn_fold`)."""
 
-    job: TrainingJob
-    repeats: int
+    def __init__(self, job: TrainingJob, repeats: int) -> None:
+        self.job, self.count = job, job.count_trainings(repeats)
+        # The seed of the first training in the same drawn fold, of each training.
+        self._first_seeds = job.first_seeds(repeats)
 
     def first(self) -> list[Trial]:
         """Return the trainings that need no other: all without a grid, or all rates on a drawn fold's first seed."""
@@ -144,15 +137,6 @@ class Plan:
     def kept(self, chosen: Rates) -> list[Trial]:
         """Return the trainings whose results are the job's, in their order."""
         return [Trial(fold, seed, chosen.get((fold, first))) for (fold, seed), first in self._first_seeds.items()]
-
-    def __len__(self) -> int:
-        """Return the number of trainings."""
-        return self.job.count_trainings(self.repeats)
-
-    @cached_property
-    def _first_seeds(self) -> dict[tuple[int, int], int]:
-        """The seed of the first training in the same drawn fold, of each training."""
-        return self.job.first_seeds(self.repeats)
 
 
 def in_groups(trials: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
@@ -183,10 +167,8 @@ def choose(tables: Iterable[pa.Table]) -> tuple[pa.Table, Rates]:
     rows = pl.from_arrow(pa.concat_tables(tables))
     assert isinstance(rows, pl.DataFrame)
     ranked = rows.sort(pl.col("score").fill_nan(float("-inf")), "learning_rate", descending=[True, False])
-    best = ranked.unique(["fold", "seed"], keep="first", maintain_order=True)
-    chosen = {(fold, seed): rate for fold, seed, rate in best.select("fold", "seed", "learning_rate").iter_rows()}
-    marked = rows.drop("chosen").join(
-        best.select("fold", "seed", "learning_rate", chosen=True), on=["fold", "seed", "learning_rate"], how="left"
-    )
-    columns = pl.col("chosen").fill_null(value=False)
-    return marked.with_columns(columns).sort("fold", "seed", "learning_rate").to_arrow(), chosen
+    key = ["fold", "seed", "learning_rate"]
+    best = ranked.unique(["fold", "seed"], keep="first", maintain_order=True).select(key)
+    chosen = {(fold, seed): rate for fold, seed, rate in best.iter_rows()}
+    marked = rows.drop("chosen").join(best.with_columns(chosen=True), on=key, how="left")
+    return marked.with_columns(pl.col("chosen").fill_null(value=False)).sort(key).to_arrow(), chosen

@@ -20,8 +20,7 @@ from rankbound_study.jobs.examples import FoldTraining
 from rankbound_study.jobs.fitted import CHUNK, Fitted, StepRecord, input_scale, score_distinct
 from rankbound_study.models.layers import Linear
 
-_TOLERANCE = 1e-3
-"""Tolerance of the lasso's duality gap, as a share of the labels' sum of squares."""
+_TOLERANCE = 1e-3  # tolerance of the lasso's duality gap, as a share of the labels' sum of squares
 
 
 def fit_penalised(job: TrainingJob, training: FoldTraining, on_epoch: Callable[[Epoch], None]) -> Fitted:
@@ -34,7 +33,10 @@ def fit_penalised(job: TrainingJob, training: FoldTraining, on_epoch: Callable[[
     linear = Linear(features.shape[1])
     model, scorer = nn.Sequential(OrderedDict(scale=scale, network=linear)), score_distinct(features)
     record = StepRecord(job, training, on_epoch)
-    rows = _scaled_rows(scale, features, examples.items)
+    # Stored by feature, as coordinate descent reads them.
+    rows = torch.empty(features.shape[1], len(examples.items)).T
+    for place in torch.split(torch.arange(len(rows)), CHUNK):
+        rows[place] = scale(features.index_select(0, examples.items[place]))
     weights: list[dict[str, Tensor]] = []
     path = lasso_path if job.model.name == "lasso" else ridge_path
     for weight, bias in path(rows, examples.relevance, job.model.penalties):
@@ -51,14 +53,6 @@ def fit_penalised(job: TrainingJob, training: FoldTraining, on_epoch: Callable[[
         return predict(model, scorer, training.parts.test), weights[number - 1]
 
     return record.fitted(chosen)
-
-
-def _scaled_rows(scale: nn.Module, features: Tensor, items: Tensor) -> Tensor:
-    """Return the scaled features of `items` `(n, d)`, stored by feature, as coordinate descent reads them."""
-    rows = torch.empty(features.shape[1], len(items)).T
-    for place in torch.split(torch.arange(len(items)), CHUNK):
-        rows[place] = scale(features.index_select(0, items[place]))
-    return rows
 
 
 def ridge_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> Iterator[tuple[Tensor, Tensor]]:

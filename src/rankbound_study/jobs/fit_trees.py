@@ -50,8 +50,7 @@ OBJECTIVES: dict[type[RankingLoss], str] = {
 }
 """LightGBM's own objectives; any other ranking loss is boosted by its gradient and Hessian."""
 
-_VALUES = 4_000_000
-"""Number of values that are passed at once, in double precision."""
+_VALUES = 4_000_000  # number of values that are passed at once, in double precision
 
 _BIN_SAMPLE = 60_000_000
 """Number of values that determine the bins, in double precision: for pictures, 2,000 rows of 30,000 pixels."""
@@ -67,12 +66,8 @@ _FIXED: Mapping[str, Any] = {
     "verbosity": -1,
 }
 
-_WIDE = 4096
-"""Number of features from which LightGBM's search for mutually exclusive features takes far too long."""
-
-_LARGEST_MAPPED = 30
-"""The largest label whose gain LightGBM knows by itself."""
-
+_WIDE = 4096  # number of features from which LightGBM's search for mutually exclusive features takes far too long
+_LARGEST_MAPPED = 30  # the largest label whose gain LightGBM knows by itself
 Floats = npt.NDArray[np.float64]
 
 

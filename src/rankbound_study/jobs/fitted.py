@@ -19,8 +19,7 @@ from rankbound_study.jobs.job import epoch_metrics, judge_of
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.models.layers import Linear, PixelScale, StandardScale
 
-CHUNK = 512
-"""Number of items that are scored together; for pictures, limited by memory."""
+CHUNK = 512  # number of items that are scored together; for pictures, limited by memory
 
 
 def build_model(
@@ -33,14 +32,20 @@ def build_model(
     """
     if isinstance(job.model, MatrixFactorizationKeys):
         options = {**job.model.given("name"), "generator": generator, "by_kernel": training.by_kernel(job)}
-        return Factorization(data.n_topics, data.n_items, **options), _score_by_index
+        factors = Factorization(len(data.instances.topics), data.instances.item_count, **options)
+        return factors, lambda model, part: model(part.topics.index_select(0, part.lists.segment), part.items)
     features = training.features
     network = _network(job.model, features.shape[1], generator)
+
+    def score(model: nn.Module, part: Part) -> Tensor:
+        scores: Tensor = model(features.index_select(0, part.items))
+        return scores
+
+    scorer = score_distinct(features) if job.method else score
     if not job.method and job.settings.scale is None:
-        return network, _score_by_features(features)
+        return network, scorer
     distinct = torch.unique(training.parts.training.items)
     scale = input_scale(job.settings.scale or "none", features, distinct, training.channels)
-    scorer = score_distinct(features) if job.method else _score_by_features(features)
     return nn.Sequential(OrderedDict(scale=scale, network=network)), scorer
 
 
@@ -83,19 +88,6 @@ def score_distinct(features: Tensor) -> Scorer:
     return score
 
 
-def _score_by_index(model: nn.Module, part: Part) -> Tensor:
-    scores: Tensor = model(part.topics.index_select(0, part.lists.segment), part.items)
-    return scores
-
-
-def _score_by_features(features: Tensor) -> Scorer:
-    def score(model: nn.Module, part: Part) -> Tensor:
-        scores: Tensor = model(features.index_select(0, part.items))
-        return scores
-
-    return score
-
-
 @dataclass(frozen=True)
 class Chosen:
     """A selection's model: its epoch, the scores of the test part's items, and its numbers by name."""
@@ -114,14 +106,15 @@ class Fitted:
 
     def completed(self, training: FoldTraining) -> "Fitted":
         """Return a copy with scores in the unit of the trained values, and all numbers that they depend on."""
-        scale, added = training.values, training.tensors()
-        return Fitted(
-            self.epochs,
-            {
-                name: Chosen(one.epoch, scale.restored(one.scores) if scale else one.scores, {**one.weights, **added})
-                for name, one in self.chosen.items()
-            },
-        )
+        scale, columns, added, chosen = training.values, training.columns, dict[str, Tensor](), {}
+        if scale:
+            added |= {"target.mean": torch.tensor(scale.mean), "target.deviation": torch.tensor(scale.deviation)}
+        if columns:
+            added["features.columns"] = columns.indices
+        for name, one in self.chosen.items():
+            scores = scale.restored(one.scores) if scale else one.scores
+            chosen[name] = Chosen(one.epoch, scores, {**one.weights, **added})
+        return Fitted(self.epochs, chosen)
 
 
 class StepRecord:
@@ -133,14 +126,11 @@ class StepRecord:
 
     def __init__(self, job: TrainingJob, training: FoldTraining, on_epoch: Callable[[Epoch], None]) -> None:
         self._measuring = Measuring(training.parts.measured, epoch_metrics(job))
+        # The items to score after every step.
+        self.measured = self._measuring.joined
         self._judge, self._on_epoch = str(judge_of(job)), on_epoch
         self._best: dict[str, tuple[float, int]] = {}
         self._epochs: list[Epoch] = []
-
-    @property
-    def measured(self) -> Part:
-        """Return the items to score after every step."""
-        return self._measuring.joined
 
     def best(self, part: str) -> int:
         """Return the number of the epoch that a part selects so far; 0 before any whose metric is defined."""

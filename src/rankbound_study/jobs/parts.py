@@ -1,7 +1,7 @@
 """Instances as tensors, the parts of a fold on the training device; and what was measured on them as Arrow tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,7 @@ class Inputs:
 
     def paths(self) -> list[Path]:
         """Return all files that are given."""
-        every = (getattr(self, field.name) for field in fields(self))
-        return [path for path in every if path is not None]
+        return [path for path in vars(self).values() if path is not None]
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,6 @@ class StudyData:
         seen = read_pixels(inputs.images) if features is None else read_image_features(features, faces)
         ages = torch.from_numpy(faces.ages.astype("float32"))
         return cls(instances, _matrix(seen, device), device, ages.to(device))
-
-    @property
-    def n_topics(self) -> int:
-        return len(self.instances.topics)
-
-    @property
-    def n_items(self) -> int:
-        return self.instances.item_count
 
     def fold(self, fold: int, seed: int = 0, *, merge_validation: bool) -> FoldParts:
         """Return the parts of `fold`; with `merge_validation`, training and validation form one list per topic.
@@ -158,9 +149,9 @@ def with_tests_of(instances: FoldedLists, other: FoldedLists) -> FoldedLists:
     splits = dict(instances.splits)
     for fold in instances.folds:
         split = other.split(fold, "test")
-        test = replace(split, topics=names[split.topics])
-        own = instances.split(fold, "test")
-        if not np.array_equal(_relevant_pairs(test, instances), _relevant_pairs(own, instances)):
+        test, own = replace(split, topics=names[split.topics]), instances.split(fold, "test")
+        expected, found = (np.sort(_pairs(one, instances)[one.relevance > 0]) for one in (own, test))
+        if not np.array_equal(found, expected):
             raise DataError(f"test instances: fold {fold}'s test part has other relevant items; make both anew")
         seen = np.concatenate([_pairs(instances.split(fold, part), instances) for part in ("train", "validation")])
         splits[fold, "test"] = test.keep(~np.isin(_pairs(test, instances), seen))
@@ -203,28 +194,21 @@ def with_validation_share(instances: FoldedLists, share: float) -> FoldedLists:
             seed = derive_seed("validation-share", instances.dataset, fold, user)
             shuffled = own.start + np.random.default_rng(seed).permutation(own.stop - own.start)
             for some in (shuffled[both.relevance[shuffled] > 0], shuffled[both.relevance[shuffled] == 0]):
-                validates[some[: _validation_count(share, len(some), user)]] = True
+                count = max(1, round(share * len(some)))
+                if count >= len(some):
+                    raise DataError(
+                        f"validation_share: user {user} has {len(some)} items of one kind to train on, of which "
+                        f"{count} would validate"
+                    )
+                validates[some[:count]] = True
         splits[fold, "train"], splits[fold, "validation"] = both.keep(~validates), both.keep(validates)
     return replace(instances, splits=splits)
-
-
-def _validation_count(share: float, items: int, user: str) -> int:
-    count = max(1, round(share * items))
-    if count >= items:
-        raise DataError(
-            f"validation_share: user {user} has {items} items of one kind to train on, of which {count} would validate"
-        )
-    return count
 
 
 def _pairs(split: Split, instances: FoldedLists) -> _Integers:
     """Return a number for every topic and item of the lists."""
     pairs: _Integers = split.owners * instances.item_count + split.items
     return pairs
-
-
-def _relevant_pairs(split: Split, instances: FoldedLists) -> _Integers:
-    return np.sort(_pairs(split, instances)[split.relevance > 0])
 
 
 def run_rows(

@@ -8,9 +8,8 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 
 from rankbound.io.atomic import is_at, lock
 
@@ -26,9 +25,12 @@ class Shards:
 
     def __init__(self, out: str | os.PathLike[str], options: str, inputs: Iterable[str | os.PathLike[str]]) -> None:
         self._out = os.fspath(out)
-        self._root = Path(f"{self._out}.shards")
-        self.folder = self._root / _digest(options, inputs)
-        self._handle = -1
+        self._root, self._handle = Path(f"{self._out}.shards"), -1
+        digest = hashlib.sha256(options.encode())
+        for path in inputs:
+            with Path(path).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        self.folder = self._root / digest.hexdigest()[:16]
 
     def __enter__(self) -> "Shards":
         path = self._root / _LOCK
@@ -44,18 +46,12 @@ class Shards:
                 lock(self._handle, wait=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     def path(self, name: str) -> Path:
         """Return the path of the shard `name`, finished or not."""
         return self.folder / name
-
-    def has_all(self, names: Sequence[str]) -> bool:
-        """Return whether all of these shards are finished."""
-        return all(self.path(name).exists() for name in names)
 
     def remove(self) -> None:
         """Remove all shards of this output, of any digest, when it is finished."""
@@ -65,11 +61,3 @@ class Shards:
         if self._handle >= 0:
             os.close(self._handle)
         self._handle = -1
-
-
-def _digest(options: str, inputs: Iterable[str | os.PathLike[str]]) -> str:
-    digest = hashlib.sha256(options.encode())
-    for path in inputs:
-        with Path(path).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:16]

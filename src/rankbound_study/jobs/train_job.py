@@ -76,7 +76,7 @@ class _Trainings:
 
     def run(self) -> None:
         """Train what no shard has; a grid of rates first, then the other seeds with the rates of their folds."""
-        total = len(self._plan) * epochs_of(self._job)
+        total = self._plan.count * epochs_of(self._job)
         with tqdm(total=total, unit="epoch", disable=None, delay=1) as self._progress:
             first = self._plan.first()
             self._train(first)
@@ -84,8 +84,7 @@ class _Trainings:
 
     def _chosen(self) -> tuple[pa.Table, Rates]:
         """Return the table of rates and those that are chosen; no rows and no rates for a job without a grid."""
-        paths = (self._shards.path(_shard_name(trial, RATES)) for trial in self._plan.first())
-        return choose(read_table(path, RATES) for path in paths)
+        return choose(read_table(self._shards.path(_names(trial)[RATES]), RATES) for trial in self._plan.first())
 
     def assemble(self, out: Path) -> None:
         """Join the shards of the job's trainings in its files."""
@@ -93,17 +92,14 @@ class _Trainings:
         trials = self._plan.kept(chosen)
         merged: dict[str, Tensor] = {}
         for trial in trials:
-            merged |= read_tensors(self._shards.path(f"{trial.name}.{WEIGHTS}"))
+            merged |= read_tensors(self._shards.path(_names(trial)[WEIGHTS]))
         write_tensors(merged, beside(out, WEIGHTS))
         metadata = {"job": self._job.requested}
         write_table(rates, beside(out, f"{RATES}.parquet"), RATES, metadata=metadata)
         # The runs come last: if they exist, all other files do.
-        for contract, path in (
-            ("predictions", beside(out, "predictions.parquet")),
-            ("epochs", beside(out, "epochs.parquet")),
-            ("runs", out),
-        ):
-            tables = [read_table(self._shards.path(_shard_name(trial, contract)), contract) for trial in trials]
+        for contract in ("predictions", "epochs", "runs"):
+            tables = [read_table(self._shards.path(_names(trial)[contract]), contract) for trial in trials]
+            path = out if contract == "runs" else beside(out, f"{contract}.parquet")
             write_table(pa.concat_tables(tables), path, contract, metadata=metadata)
 
     @cached_property
@@ -117,7 +113,7 @@ class _Trainings:
 
     def _train(self, trials: Sequence[Trial]) -> None:
         for group in in_groups(trials, self._together):
-            if all(self._shards.has_all(_shard_names(trial)) for trial in group):
+            if all(self._shards.path(name).exists() for trial in group for name in _names(trial).values()):
                 self._progress.update(len(group) * epochs_of(self._job))
                 continue
             members = ", ".join(f"{trial.fold} (seed {trial.seed})" for trial in group)
@@ -152,15 +148,16 @@ def _keep(job: TrainingJob, trial: Trial, drawing: int, training: FoldTraining, 
         RATES: rate_rows(job, trial, fitted),
     }
     for contract, table in tables.items():
-        write_table(table, shards.path(_shard_name(trial, contract)), contract)
-    weights = fitted.chosen[main].weights
-    named = {f"{trial.place}/{name}": tensor.cpu() for name, tensor in weights.items()}
-    write_tensors(named, shards.path(f"{trial.name}.{WEIGHTS}"))
+        write_table(table, shards.path(_names(trial)[contract]), contract)
+    # By fold and seed.
+    weights, place = fitted.chosen[main].weights, f"fold-{trial.fold}/seed-{trial.seed}"
+    named = {f"{place}/{name}": tensor.cpu() for name, tensor in weights.items()}
+    write_tensors(named, shards.path(_names(trial)[WEIGHTS]))
 
 
-def _shard_names(trial: Trial) -> list[str]:
-    return [*(_shard_name(trial, contract) for contract in ("runs", *SIDECARS)), f"{trial.name}.{WEIGHTS}"]
-
-
-def _shard_name(trial: Trial, contract: str) -> str:
-    return f"{trial.name}.{contract}.parquet"
+def _names(trial: Trial) -> dict[str, str]:
+    """Return the names of a training's shards by what they hold."""
+    return {
+        **{kind: f"{trial.name}.{kind}.parquet" for kind in ("runs", *SIDECARS)},
+        WEIGHTS: f"{trial.name}.{WEIGHTS}",
+    }

@@ -8,8 +8,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import torch
 from torch import Tensor, nn
@@ -21,7 +19,7 @@ from rankbound.io.models import read_tensors, write_tensors
 from rankbound.texts import derive_seed
 from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.data.contracts import open_writer, origin, read_table, strings_to_arrow, to_arrow, write_table
-from rankbound_study.data.images import Faces, read_faces, read_pixels
+from rankbound_study.data.images import read_faces, read_pixels
 from rankbound_study.data.sources import RawFile, find_source
 from rankbound_study.jobs.determinism import use_fixed_algorithms
 from rankbound_study.jobs.shards import Shards
@@ -31,18 +29,14 @@ STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 WIDTH = 4096
 N_CLASSES = 1000
-POOLED = 7
-"""Side of the map that enters the first fully connected layer, for any picture size."""
-
-INPUT_SIDE = 224
-"""Side of the pictures that the published weights were trained on."""
+POOLED = 7  # side of the map that enters the first fully connected layer, for any picture size
+INPUT_SIDE = 224  # side of the pictures that the published weights were trained on
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's red, green and blue in 0 .. 1: the weights expect pictures scaled by them."""
 
 SYNTHETIC = "synthetic-vgg16"
-CHUNK = 256
-"""Number of pictures of a shard: the largest loss if a run is killed."""
+CHUNK = 256  # number of pictures of a shard: the largest loss if a run is killed
 
 WHAT_IS_MISSING = (
     "The features of VGG16 (table 3, figure 5 of the study) need its published weights: run "
@@ -221,22 +215,17 @@ def features(
             pixels = read_pixels(images).reshape(len(faces), *faces.shape)
             with tqdm(total=len(waiting) * CHUNK, unit="image", desc="features", disable=None) as progress:
                 for path, start in waiting.items():
-                    table = _features(model, faces, pixels, slice(start, start + CHUNK), side, where)
+                    chunk = slice(start, start + CHUNK)
+                    # A copy: torch warns of read-only memory.
+                    seen = torch.from_numpy(pixels[chunk].copy())
+                    with torch.inference_mode():
+                        batches = (imagenet_images(batch.to(where), side) for batch in torch.split(seen, _BATCH))
+                        found = torch.cat([model(batch).cpu() for batch in batches]).numpy()
+                    values = pa.FixedSizeListArray.from_arrays(to_arrow(found.reshape(-1)), found.shape[1])
+                    table = pa.table({"face": strings_to_arrow(faces.names[chunk]), "features": values})
                     write_table(table, path, "image-features")
                     progress.update(CHUNK)
         with open_writer(out, "image-features", origin(faces.metadata)) as write:
             for path in chunks:
                 write(read_table(path, "image-features"))
         shards.remove()
-
-
-def _features(
-    model: VGG16, faces: Faces, pixels: npt.NDArray[np.uint8], chunk: slice, side: int, device: torch.device
-) -> pa.Table:
-    # A copy: torch warns of read-only memory.
-    images = torch.from_numpy(pixels[chunk].copy())
-    with torch.inference_mode():
-        batches = [model(imagenet_images(batch.to(device), side)).cpu() for batch in torch.split(images, _BATCH)]
-    found = torch.cat(batches).numpy()
-    values = pa.FixedSizeListArray.from_arrays(to_arrow(found.reshape(-1)), found.shape[1])
-    return pa.table({"face": strings_to_arrow(faces.names[chunk]), "features": values})

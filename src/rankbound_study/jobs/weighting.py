@@ -5,7 +5,8 @@ In all functions, `relevance` has the items' grades from 0, `(n_items,)`, of whi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -100,12 +101,10 @@ def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offse
     return weights
 
 
-DRAWS = 20
-"""Random permutations over which the facts of permuted weights are averaged."""
+DRAWS = 20  # random permutations over which the facts of permuted weights are averaged
 
 
-@dataclass(frozen=True)
-class Weighting:
+class Weighting(NamedTuple):
     """How weights vary over the informative training lists of a fold.
 
     Attributes:
@@ -125,10 +124,7 @@ class Weighting:
 
 def mean_weighting(several: Sequence[Weighting]) -> Weighting:
     """Return the mean of every number, over folds or permutations."""
-    return Weighting(**{name: float(np.mean([getattr(one, name) for one in several])) for name in _NAMES})
-
-
-_NAMES = tuple(Weighting.__dataclass_fields__)
+    return Weighting(*(float(np.mean(values)) for values in zip(*several, strict=True)))
 
 
 class Influence:

@@ -50,7 +50,11 @@ class RankCNN(nn.Module):
             remaining = (remaining - kernel + 1) // POOLING
             if remaining < 1:
                 raise ValueError(f"side: found {side}, too small for {len(channels) - 1} filters of side {kernel}")
-            layers += [_convolution(before, after, kernel, generator), RectifiedPool()]
+            convolution, reach = FrequencyConv2d(before, after, kernel), (before * kernel**2) ** -0.5
+            with torch.no_grad():
+                for parameter in convolution.parameters():
+                    parameter.uniform_(-reach, reach, generator=generator)
+            layers += [convolution, RectifiedPool()]
         self.convolutions = nn.Sequential(*layers)
         self.n_flat = channels[-1] * remaining**2
         self.scores = MLP(self.n_flat, hidden, generator=generator)
@@ -131,12 +135,3 @@ def _flat(spectra: Tensor) -> npt.NDArray[Any]:
     """Return spectra `(i, j, h, w)` as an array `(i, j, frequencies)`, without a copy of contiguous ones."""
     flat: npt.NDArray[Any] = spectra.detach().contiguous().flatten(2).numpy()
     return flat
-
-
-def _convolution(before: int, after: int, kernel: int, generator: torch.Generator | None) -> nn.Conv2d:
-    layer = FrequencyConv2d(before, after, kernel)
-    reach = (before * kernel**2) ** -0.5
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.uniform_(-reach, reach, generator=generator)
-    return layer

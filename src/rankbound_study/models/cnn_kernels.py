@@ -4,8 +4,7 @@ import numpy as np
 
 from rankbound.kernels.compiler import compiled, part
 
-BLOCK = 512
-"""Number of frequencies that are multiplied together: their parts stay in the processor's first cache."""
+BLOCK = 512  # number of frequencies that are multiplied together: their parts stay in the processor's first cache
 
 
 @part

@@ -75,8 +75,6 @@ class PixelScale(nn.Module):
         widths: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        if len(mean) != len(deviation) or not all(value > 0 for value in deviation):
-            raise ValueError(f"deviation: found {deviation} beside the mean {mean}, expected as many, all above 0")
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32))
         self.register_buffer("deviation", torch.tensor(deviation, dtype=torch.float32))
         equal = widths is None or len(set(widths)) == 1
