@@ -65,10 +65,7 @@ bounded form alone and by the metric alone.
 
 def orders_table(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set with binary labels, metric and affine bound of the metric."""
-    return pl.DataFrame(list(_orders(evidence)), schema=COLUMNS, orient="row")
-
-
-def _orders(evidence: Evidence) -> Iterator[tuple[object, ...]]:
+    found: list[tuple[object, ...]] = []
     for column, rows in _by_data_set(evidence, (one for one in evidence.data_sets if not one.dataset.endswith(GRADED))):
         mixed = rows.filter(pl.col("loss").is_in(LOSSES), pl.col("p") > 0, pl.col("p") < pl.col("n"))
         known = mixed.select(*KEY, *METRICS).collect()
@@ -81,7 +78,8 @@ def _orders(evidence: Evidence) -> Iterator[tuple[object, ...]]:
             for bound in AFFINE:
                 values = rb.bounded(metric, bound).from_value(kept[metric].to_numpy(writable=True), n, p)
                 bounded = scores_of_runs(kept.with_columns(pl.Series(metric, values)), metric, by=("loss", "bounding"))
-                yield (*column, metric, bound, *_compared(plain, bounded))
+                found.append((*column, metric, bound, *_compared(plain, bounded)))
+    return pl.DataFrame(found, schema=COLUMNS, orient="row")
 
 
 def _compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
@@ -97,12 +95,9 @@ def _compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
     first, second = np.triu_indices(len(plain.systems), 1)
     inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
     exchanged = adjusted({pair: p_exchanged(each) for pair, each in zip(pairs, both, strict=True)})
+    changed = np.array(list(exchanged.values())) <= LEVEL
+    counts = inverted, changed, differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded
     tau = float(stats.kendalltau(*means).statistic)
-    counts = (
-        inverted,
-        np.array(list(exchanged.values())) <= LEVEL,
-        *(differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded),
-    )
     return len(plain.systems), len(pairs), tau, *(int(of_pairs.sum()) for of_pairs in counts)
 
 

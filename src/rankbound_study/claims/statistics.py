@@ -120,22 +120,20 @@ def upper_limit(of: Pair) -> float:
 
 
 def _steps(a: Floats, b: Floats) -> Floats:
-    """Return every topic's contribution to the difference of the two distributions, `(n_topics, n_points)`."""
+    """Return every topic's contribution to the difference of the two distributions, `(n_topics, n_points)`.
+
+    It is that of the shares of the topic's lists that score at most each point.
+    """
     both = np.concatenate([a[np.isfinite(a)], b[np.isfinite(b)]])
     points = np.unique(np.quantile(both, np.linspace(0, 1, POINTS), method="inverted_cdf"))
-    found: Floats = (_shares(a, points) - _shares(b, points)) / len(a)
-    return found
-
-
-def _shares(values: Floats, points: Floats) -> Floats:
-    """Return the share of every topic's lists that score at most each point."""
-    flat = values.reshape(len(values), -1)
-    known = np.isfinite(flat)
-    rows = np.nonzero(known)[0]
-    counts = np.zeros((len(flat), len(points) + 1))
-    np.add.at(counts, (rows, np.searchsorted(points, flat[known])), 1.0)
-    shares: Floats = counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True)
-    return shares
+    shares: list[Floats] = []
+    for values in (a, b):
+        flat = values.reshape(len(values), -1)
+        known = np.isfinite(flat)
+        counts = np.zeros((len(flat), len(points) + 1))
+        np.add.at(counts, (np.nonzero(known)[0], np.searchsorted(points, flat[known])), 1.0)
+        shares.append(counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True))
+    return (shares[0] - shares[1]) / len(a)
 
 
 @dataclass(frozen=True)
@@ -213,7 +211,11 @@ def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
             of_trainings[key] = _drawn_trainings(random, trained, one.drawings)
         source = cell.column.source
         topics = drawn[source][:, [places[source][name] for name in one.units]]
-        means[:, number] = _weighted_means(differences, topics, of_trainings[key])
+        lists = any_over(np.isfinite(differences), 2)
+        weighted = np.nan_to_num(differences) / np.maximum(lists.sum(1), 1)[:, None, None]
+        sums = topics @ weighted.reshape(len(weighted), -1)
+        weights = of_trainings[key].reshape(RESAMPLES, -1)
+        means[:, number] = (sums * weights).sum(1) / np.maximum(topics.sum(1), 1)
     return means
 
 
@@ -234,12 +236,4 @@ def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings:
     weights = 1 + spread * (draws(random, count, RESAMPLES) - 1)
     found = np.zeros((RESAMPLES, *trained.shape))
     found[:, trained] = weights[:, member] / np.broadcast_to(trained.sum(1)[:, None], trained.shape)[trained]
-    return found
-
-
-def _weighted_means(differences: Floats, topics: Floats, seeds: Floats) -> Floats:
-    lists = any_over(np.isfinite(differences), 2)
-    weighted = np.nan_to_num(differences) / np.maximum(lists.sum(1), 1)[:, None, None]
-    sums = topics @ weighted.reshape(len(weighted), -1)
-    found: Floats = (sums * seeds.reshape(len(seeds), -1)).sum(1) / np.maximum(topics.sum(1), 1)
     return found
