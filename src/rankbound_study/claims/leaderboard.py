@@ -253,10 +253,9 @@ def by_length(board: Board) -> pl.DataFrame:
         for least, most in groups_of(rows["n"].to_numpy()):
             within = rows.filter(pl.col("n").is_between(least, most)).with_columns(pl.lit(role).alias(NAME))
             scores = scores_of_frame(within.drop("loss"), board.choice.judged_by)
-            values = scores.values[0]
-            known = values[any_over(np.isfinite(values), (1, 2))]
+            known = scores.values[0][any_over(np.isfinite(scores.values[0]), (1, 2))]
             sizes, mean = (least, most, len(known)), float(per_unit(known).mean())
-            found.append((*_of(board, role, key).values(), *sizes, mean, *interval(known, scores.drawings)))
+            found.append((*_of(board, role, key), *sizes, mean, *interval(known, scores.drawings)))
     return pl.DataFrame(found, schema=LENGTHS, orient="row")
 
 
@@ -272,7 +271,8 @@ def by_topic(board: Board) -> pl.DataFrame:
         sizes = by_topic.agg(pl.col("n").mean().alias("items"), pl.col("p").mean().alias("relevant"))
         difference = pl.col("best_score") - pl.col("other_score")
         known = scores.with_columns(pl.when(difference.abs() > TIE).then(difference).otherwise(0.0).alias("difference"))
-        named = [pl.lit(value, TOPICS[name]).alias(name) for name, value in _of(board, role, other).items()]
+        names = zip(TOPICS, _of(board, role, other), strict=False)
+        named = [pl.lit(value, TOPICS[name]).alias(name) for name, value in names]
         table = known.join(sizes, on="topic").sort("difference", "topic").with_row_index("place", 1)
         table = table.with_columns(pl.len().alias("n_topics"), *named)
         count = len(table)
@@ -308,7 +308,6 @@ def groups_of(lengths: Any) -> list[tuple[int, int]]:
     return [(int(lengths[places == place].min()), int(lengths[places == place].max())) for place in np.unique(places)]
 
 
-def _of(board: Board, role: str, key: Key) -> dict[str, Any]:
-    dataset, nsr = board.data
-    named = dict(zip(SYSTEM, key, strict=True))
-    return {"dataset": dataset, "nsr": nsr, "role": role, **named, "metric": board.choice.judged_by}
+def _of(board: Board, role: str, key: Key) -> tuple[Any, ...]:
+    """Return the first columns of `LENGTHS` and `TOPICS`."""
+    return *board.data, role, *key, board.choice.judged_by
