@@ -19,7 +19,6 @@ from rankbound_study.claims.statistics import (
     SPEARMAN,
     correlation,
     distance,
-    permuted_p_value,
     resampled_means,
 )
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_kept
@@ -172,12 +171,14 @@ class TestDistances:
         evidence = evidence_of(study(of_bounded(0.05, of="AP", bounding="min-max"), topics=30))
         of = pair(evidence, Cell("AP", "min-max", self.column, "AP"))
         expected = stats.ks_2samp(of.a.ravel(), of.b.ravel()).statistic
-        assert distance(of) == pytest.approx(expected)
-        assert permuted_p_value(of) < 0.01
+        found = distance(of)
+        assert found.value == pytest.approx(expected)
+        assert found.p_value < 0.01
+        assert found.value < found.upper
 
     def test_chance_alone_is_not_significant(self, evidence_of: Made) -> None:
         of = pair(evidence_of(replace(ONE_SEED, noise=0.05)), Cell("AP", "expectation", self.column, "AP"))
-        assert permuted_p_value(of) > 0.05
+        assert distance(of).p_value > 0.05
 
 
 class TestCorrelation:

@@ -45,8 +45,6 @@ from rankbound_study.claims.statistics import (
     Correlation,
     correlation,
     distance,
-    permuted_p_value,
-    upper_limit,
 )
 from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
@@ -167,18 +165,17 @@ def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Ruling:
 
     Confirmed if the upper 95 % limit of each is, over topics; refuted by a larger one that is significant (Holm).
     """
-    found = pairs(evidence, cells(evidence, ["AP"], AFFINE))
-    distances = {cell: distance(one) for cell, one in found.items()}
-    limits = {cell: upper_limit(one) for cell, one in found.items()}
-    p_values = adjusted({cell: permuted_p_value(one) for cell, one in found.items()})
+    found = {cell: distance(one) for cell, one in pairs(evidence, cells(evidence, ["AP"], AFFINE)).items()}
+    p_values = adjusted({cell: one.p_value for cell, one in found.items()})
     apart = [cell for cell in found if p_values[cell] <= LEVEL]
-    beyond = [cell for cell in apart if distances[cell] > AS_IT_IS]
-    within = [cell for cell in found if limits[cell] <= AS_IT_IS]
-    largest = max(found, key=lambda cell: distances[cell])
-    facts: dict[str, object] = {"largest": distances[largest], "at_largest": largest, "upper": limits[largest]}
+    beyond = [cell for cell in apart if found[cell].value > AS_IT_IS]
+    within = [cell for cell in found if found[cell].upper <= AS_IT_IS]
+    at_largest = max(found, key=lambda cell: found[cell].value)
+    largest, _, upper = found[at_largest]
+    facts: dict[str, object] = {"largest": largest, "at_largest": at_largest, "upper": upper, "as_it_is": AS_IT_IS}
     facts |= {"count": len(found), "apart": len(apart), "beyond": len(beyond), "within": len(within)}
     verdict = each_way(len(within) == len(found), bool(beyond))
-    return Ruling(verdict, facts | {"as_it_is": AS_IT_IS}, distances[largest], high=limits[largest], n=len(found))
+    return Ruling(verdict, facts, largest, high=upper, n=len(found))
 
 
 REPORTED = "nRBP(p=0.95)"

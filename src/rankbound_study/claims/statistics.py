@@ -19,6 +19,7 @@ $V$ comes from a bootstrap of all cells that draws the same topics and trainings
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -95,28 +96,29 @@ POINTS = 400
 """Number of scores at which the distributions are compared: quantiles of both together."""
 
 
-def distance(of: Pair) -> float:
-    """Return the largest distance between the cumulative shares of lists, in which topics weigh equally."""
-    return float(np.abs(_steps(of.a, of.b).sum(0)).max())
+class Distance(NamedTuple):
+    """The largest distance between two cumulative shares of lists, in which topics weigh equally.
+
+    Attributes:
+        p_value: the share of random swaps of each topic's two sets of lists that give a distance at least as large.
+        upper: the upper 95 % limit, from a bootstrap of topics. A largest distance is larger in samples than in truth,
+            so that the limit is too high rather than too low.
+    """
+
+    value: float
+    p_value: float
+    upper: float
 
 
-def permuted_p_value(of: Pair) -> float:
-    """Return the share of random swaps of each topic's two sets of lists that give a distance at least as large."""
+def distance(of: Pair) -> Distance:
+    """Return the distance of the distributions of two systems' scores."""
     steps = _steps(of.a, of.b)
     observed = np.abs(steps.sum(0)).max()
     signs = np.random.default_rng(0).integers(0, 2, (RESAMPLES, len(steps))) * 2.0 - 1
     reached = np.abs(signs @ steps).max(1) >= observed - 1e-12
-    return float((1 + reached.sum()) / (1 + RESAMPLES))
-
-
-def upper_limit(of: Pair) -> float:
-    """Return the upper 95 % limit of the distance, from a bootstrap of topics.
-
-    A largest distance is larger in samples than in truth, so that the limit is too high rather than too low.
-    """
-    steps = _steps(of.a, of.b)
-    resampled = draws(np.random.default_rng(0), len(steps), RESAMPLES) @ steps
-    return float(np.quantile(np.abs(resampled).max(1), 1 - LEVEL))
+    resampled = np.abs(draws(np.random.default_rng(0), len(steps), RESAMPLES) @ steps).max(1)
+    p_value = float((1 + reached.sum()) / (1 + RESAMPLES))
+    return Distance(float(observed), p_value, float(np.quantile(resampled, 1 - LEVEL)))
 
 
 def _steps(a: Floats, b: Floats) -> Floats:
