@@ -14,7 +14,7 @@
   trainings have.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.varied import Training, best_bounding, on_the_same_lists, trainings
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.scores import scores_of_runs
+from rankbound_study.results.scores import place, scores_of_runs
 from rankbound_study.results.study_files import schema
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY, UNBOUNDED
 
@@ -124,22 +124,21 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
 
     Rows of trainings that did not train have no numbers.
     """
-    columns = [column for column in evidence.data_sets if column.nsr]
-    return _table((row for column in columns for row in _tested_at(evidence, column)), RATIO_COLUMNS, EFFECT)
-
-
-def _tested_at(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    rows, every = _rows_at(evidence, column), _rows_at(evidence.of_all_trainings(), column)
-    places = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
-    for training in sorted(trainings(every), key=lambda names: [places.get(name, len(places)) for name in names]):
-        loss, bounding = training
-        for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
-            where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
-            found = _at_ratio(rows, training, trained_at)
-            if found:
-                scores = scores_of_runs(rows.filter(loss=loss, nsr_train=trained_at), judge(loss), by=("bounding",))
-                found |= _second(EFFECT, compared(scores, bounding, UNBOUNDED))
-            yield {**where, "loss": loss, "bounding": bounding, **found}
+    table: list[dict[str, object]] = []
+    places = {name: number for number, name in enumerate((*LOSSES, *BOUNDINGS))}
+    for column in [column for column in evidence.data_sets if column.nsr]:
+        rows, every = _rows_at(evidence, column), _rows_at(evidence.of_all_trainings(), column)
+        for training in sorted(trainings(every), key=lambda names: [places.get(name, len(places)) for name in names]):
+            loss, bounding = training
+            for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
+                where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
+                found = _at_ratio(rows, training, trained_at)
+                if found:
+                    own = rows.filter(loss=loss, nsr_train=trained_at)
+                    scores = scores_of_runs(own, judge(loss), by=("bounding",))
+                    found |= _second(EFFECT, compared(scores, bounding, UNBOUNDED))
+                table.append({**where, "loss": loss, "bounding": bounding, **found})
+    return _table(table, RATIO_COLUMNS, EFFECT)
 
 
 def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
@@ -187,8 +186,7 @@ def against_popularity(evidence: Evidence) -> pl.DataFrame:
 
     def place_of(system: str) -> tuple[bool, bool, int, str]:
         _, loss, bounding = system.split(" / ")
-        place = BOUNDINGS.index(bounding) if bounding in BOUNDINGS else len(BOUNDINGS)
-        return loss != "none", system != COUNT, place, system
+        return loss != "none", system != COUNT, place(bounding, BOUNDINGS)[0], system
 
     found: list[dict[str, object]] = []
     for column in rated_data_sets(evidence):

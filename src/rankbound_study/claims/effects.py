@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -272,33 +271,22 @@ def _regime(
                 pairs[cell] = found.pair(bounding, UNBOUNDED)
     if not pairs:
         return
-    resampled = resampled_means(pairs)
+    resampled, sizes = resampled_means(pairs), dict(lists.group_by("topic").agg(pl.col("p").mean()).rows())
     for (cell, both), means in zip(pairs.items(), resampled.T, strict=True):
         influence = rb.maximum(cell.loss, n, p) - rb.minimum(cell.loss, n, p)
+        relevant = np.array([sizes.get(unit, np.nan) for unit in both.units])
+        short = relevant < np.nanmedian(relevant)
+        halves = [float(mean_of_known(both.differences[kept])) if short.any() else None for kept in (short, ~short)]
+        not_trained = [untrained.get((*regime, cell.loss, bounding), 0) for bounding in (cell.bounding, UNBOUNDED)]
         yield {
             **facts,
             **{name: getattr(cell, name) for name in ("loss", "bounding", "metric")},
+            **dict(zip(("low", "high"), percentiles(means), strict=True)),
+            **dict(zip(("effect_short", "effect_long"), halves, strict=True)),
             "influence_cv": float(influence.std() / influence.mean()),
+            "unbounded": float(mean_of_known(per_unit(both.b))),
+            "effect": float(mean_of_known(both.differences)),
+            "n_topics": len(both.units),
             "n_trainings": int(np.isfinite(both.a).any(0).sum()),
-            "n_untrained": sum(
-                untrained.get((*regime, cell.loss, bounding), 0) for bounding in (cell.bounding, UNBOUNDED)
-            ),
-            **_effects_of_halves(both, means, lists),
+            "n_untrained": sum(not_trained),
         }
-
-
-def _effects_of_halves(pair: Pair, resampled: Floats, lists: pl.DataFrame) -> dict[str, Any]:
-    sizes = dict(lists.group_by("topic").agg(pl.col("p").mean()).rows())
-    relevant = np.array([sizes.get(unit, np.nan) for unit in pair.units])
-    short = relevant < np.nanmedian(relevant)
-    low, high = percentiles(resampled)
-    halves = [float(mean_of_known(pair.differences[kept])) if short.any() else None for kept in (short, ~short)]
-    return {
-        "unbounded": float(mean_of_known(per_unit(pair.b))),
-        "effect": float(mean_of_known(pair.differences)),
-        "low": low,
-        "high": high,
-        "effect_short": halves[0],
-        "effect_long": halves[1],
-        "n_topics": len(pair.units),
-    }

@@ -106,7 +106,7 @@ class Board:
         self.validation: dict[Key, float] = {tuple(row[:-1]): row[-1] for row in picked}
         trained = sorted(
             (key for key in self.systems if key[2] != "none"),
-            key=lambda key: (key in untrained, -self.validation.get(key, -1.0), _place(key)),
+            key=lambda key: (key in untrained, -self.validation.get(key, -1.0), *key[:3], place(key[3], BOUNDINGS)),
         )
         controls = sorted((key for key in self.systems if key[2] == "none"), key=lambda key: place(key[1], CONTROLS))
         self.order = [*trained, *controls]
@@ -144,7 +144,8 @@ class Board:
     def row(self, key: Key) -> dict[str, Any]:
         """Return a system's row of the table."""
         rows, trained = self.systems[key], key[2] != "none" and key not in self.untrained
-        values = self.values(key)
+        values: Floats = self.scores.values[list(self.scores.systems).index(_SEPARATOR.join(key))]
+        values = values[any_over(np.isfinite(values), (1, 2))]
         low, high = interval(values, self.scores.drawings)
         per_topic = rows.group_by("topic", maintain_order=True).agg(pl.col(METRICS).mean())
         row: dict[str, Any] = {
@@ -168,11 +169,6 @@ class Board:
         for comparison, tests in self._tests.items():
             row |= {f"{comparison}_{name}": value for name, value in tests.get(key, {}).items()}
         return {name: row.get(name) for name in COLUMNS}
-
-    def values(self, key: Key) -> Floats:
-        """Return a system's scores `(n_topics, n_folds, n_seeds)` of the topics that have any."""
-        values: Floats = self.scores.values[list(self.scores.systems).index(_SEPARATOR.join(key))]
-        return values[any_over(np.isfinite(values), (1, 2))]
 
     def pair(self, key: Key, other: Key) -> Pair:
         """Return the scores of two systems on the topics that both have."""
@@ -212,12 +208,6 @@ def verdict(difference: float, p_value: float, p_within: float) -> str:
 def interval(values: Floats, drawings: Integers | None) -> tuple[float | None, float | None]:
     """Return the 95 % interval of the mean of scores `(n_topics, n_folds, n_seeds)`; None for fewer than two topics."""
     return estimate(values, drawings).interval(CONFIDENCE) if len(values) > 1 else (None, None)
-
-
-def _place(key: Key) -> tuple[Any, ...]:
-    """Return a fixed place among systems of one validation score."""
-    variant, model, loss, bounding = key
-    return variant, model, loss, BOUNDINGS.index(bounding) if bounding in BOUNDINGS else len(BOUNDINGS), bounding
 
 
 PARTNER, RANDOM = "partner", "random"
