@@ -204,9 +204,9 @@ def _by_size(evidence: Evidence) -> str:
         for loss, column in product(LOSSES, columns(evidence, dataset)):
             if evidence.trained(loss, UNBOUNDED, column):
                 slopes = _slopes([values(evidence, metric, loss, column) for metric in CUT_OFFS], of_all=True)
-                is_long = values(evidence, "p", loss, column) >= len(CUT_OFFS)
-                few.append(slopes[np.isfinite(slopes) & ~is_long])
-                many.append(slopes[np.isfinite(slopes) & is_long])
+                known, is_long = np.isfinite(slopes), values(evidence, "p", loss, column) >= len(CUT_OFFS)
+                few.append(slopes[known & ~is_long])
+                many.append(slopes[known & is_long])
         means = [np.concatenate(one) for one in (few, many)]
         texts.append(f"{' and '.join(signed(float(one.mean())) if len(one) else 'no list' for one in means)} on {name}")
     return f"; in lists with fewer than {len(CUT_OFFS)} relevant items and in all others, by {', '.join(texts)}"
@@ -376,10 +376,8 @@ def _trend(rows: Floats) -> float:
     if rows.shape[1] >= LEAST_FOR_PAGE:
         return float(stats.page_trend_test(rows, method="asymptotic").pvalue)
     changes = rows[:, -1] - rows[:, 0]
-    changes = changes[changes != 0]
-    if not len(changes):
-        return 1.0
-    return float(stats.binomtest(int((changes > 0).sum()), len(changes), alternative="greater").pvalue)
+    rising, count = int((changes > 0).sum()), int((changes != 0).sum())
+    return float(stats.binomtest(rising, count, alternative="greater").pvalue) if count else 1.0
 
 
 def on_same_users(differences: Sequence[Pair]) -> Floats:

@@ -221,32 +221,26 @@ def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[st
     if not picked:
         return
     by = {
-        part: {name: rows.filter(pl.col("selection") == part) for name, rows in variants.items()}
-        for part in ("validation", "test")
+        part: {name: rows.filter(selection=part) for name, rows in variants.items()} for part in ("validation", "test")
     }
     chosen = picked_rows(by["validation"], picked)
     for training in trainings(chosen):
-        own = _of(chosen, training)
-        rates = {
-            name: _option(part, "learning_rate") for name, rows in variants.items() if len(part := _of(rows, training))
-        }
+        of = dict(zip(("loss", "bounding"), training, strict=True))
+        own, winner = chosen.filter(**of), chosen.filter(loss=WINNER[0], bounding=WINNER[1])
+        ran = {name: part for name, rows in variants.items() if len(part := rows.filter(**of))}
+        rates = {name: _option(part, "learning_rate") for name, part in ran.items()}
         rate = rates[picked[training]]
-        row = {"nsr": nsr, "temperature": _option(own, "temperature"), "loss": training[0], "bounding": training[1]}
-        row |= {"rate": rate, "at_edge": len(rates) > 1 and rate in (min(rates.values()), max(rates.values()))}
+        row: dict[str, object] = {"nsr": nsr, "temperature": _option(own, "temperature"), **of, "rate": rate}
+        row["at_edge"] = len(rates) > 1 and rate in (min(rates.values()), max(rates.values()))
         row["n_trainings"] = own.select("fold", "seed").n_unique()
         for metric in METRICS:
             row[metric] = _mean(own, metric)
-            row[f"test_picked_{metric}"] = max(_mean(_of(by["test"][name], training), metric) for name in rates)
-            if training != WINNER and len(winner := _of(chosen, WINNER)):
+            row[f"test_picked_{metric}"] = max(_mean(by["test"][name].filter(**of), metric) for name in rates)
+            if training != WINNER and len(winner):
                 scores = scores_of_runs(pl.concat([winner, own]), metric, by=("loss", "bounding"))
                 measured = contrast(scores.pair(*map(" / ".join, (WINNER, training)))).measured
                 row |= zip((f"{metric}_{name}" for name in ("behind", "low", "high")), measured, strict=True)
         yield row
-
-
-def _of(rows: pl.DataFrame, training: Training) -> pl.DataFrame:
-    loss, bounding = training
-    return rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
 
 
 def _option(rows: pl.DataFrame, name: str) -> float:

@@ -121,7 +121,7 @@ def side_by_side(
     """Return the scores of a loss and bounding in some rows, and of the same (or `against`) in others, as `SYSTEMS`."""
     metric = judge(training[0])
     parts = [
-        frame.filter(pl.col("loss") == loss, pl.col("bounding") == bounding).select(
+        frame.filter(loss=loss, bounding=bounding).select(
             pl.lit(name).alias(SYSTEM), "topic", "fold", "seed", "drawing", metric
         )
         for name, frame, (loss, bounding) in zip(SYSTEMS, (rows, other), (training, against or training), strict=True)
@@ -176,12 +176,7 @@ def picked_by_validation(evidence: Evidence, experiment: str, column: DataSet, m
 
 def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]) -> pl.DataFrame:
     """Return the rows of every loss and bounding from its picked variant."""
-    return pl.concat(
-        [
-            rows[name].filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
-            for (loss, bounding), name in picked.items()
-        ]
-    )
+    return pl.concat(rows[name].filter(loss=loss, bounding=bounding) for (loss, bounding), name in picked.items())
 
 
 _SEPARATOR = " / "
