@@ -9,6 +9,7 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -51,29 +52,20 @@ class Case:
         return f"{self.claim}: {self.truth}"
 
 
-def true(claim: str, what: str, drawn: World | Draw) -> Case:
-    return _case(claim, f"true: {what}", drawn, {REFUTED: WRONG}, {CONFIRMED: POWER})
+LIMITS: Mapping[str, tuple[Mapping[str, float], Mapping[str, float]]] = {
+    "true": ({REFUTED: WRONG}, {CONFIRMED: POWER}),
+    "false": ({CONFIRMED: WRONG}, {REFUTED: POWER}),
+    "undecidable": ({CONFIRMED: WRONG, REFUTED: WRONG}, {INCONCLUSIVE: POWER}),
+}
+"""What is true in a world, and the limits of its verdicts; at an edge, wrong ones are as frequent as they can be."""
 
 
-def false(claim: str, what: str, drawn: World | Draw) -> Case:
-    return _case(claim, f"false: {what}", drawn, {CONFIRMED: WRONG}, {REFUTED: POWER})
-
-
-def edge(claim: str, what: str, drawn: World | Draw, *wrong: str) -> Case:
-    """The verdicts that would be wrong are as frequent as they can be."""
-    return _case(claim, f"edge: {what}", drawn, dict.fromkeys(wrong, WRONG), {})
-
-
-def undecidable(claim: str, what: str, drawn: World | Draw) -> Case:
-    return _case(claim, f"undecidable: {what}", drawn, {CONFIRMED: WRONG, REFUTED: WRONG}, {INCONCLUSIVE: POWER})
-
-
-def _case(
-    claim: str, truth: str, drawn: World | Draw, at_most: Mapping[str, float], at_least: Mapping[str, float]
-) -> Case:
+def _case(kind: str, claim: str, what: str, drawn: World | Draw, *wrong: str) -> Case:
     draw = (lambda count: verdicts(claim, drawn, count)) if isinstance(drawn, World) else drawn
-    return Case(claim, truth, draw, at_most, at_least)
+    return Case(claim, f"{kind}: {what}", draw, *LIMITS.get(kind, (dict.fromkeys(wrong, WRONG), {})))
 
+
+true, false, edge, undecidable = (partial(_case, kind) for kind in ("true", "false", "edge", "undecidable"))
 
 TABLE = World(where_bounded(0.0), settings(), topics=40, folds=5, own=0.005, training=0.001, chance=0.01)
 """The cells of Table 5.1; errors of differences are near 0.001, as on MovieLens."""

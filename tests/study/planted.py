@@ -339,20 +339,17 @@ class Study:
     def _runs(self) -> Iterator[pl.DataFrame]:
         for column, nsr in enumerate([*self.ratios, None]):
             for loss in self.losses:
-                lists = grid(self.topics, self.folds, self.seeds, judged=nsr is None)
-                base = self._base(column, LOSSES.index(loss), *lists)
+                topic, fold, seed = lists = grid(self.topics, self.folds, self.seeds, judged=nsr is None)
+                random = np.random.default_rng([column, LOSSES.index(loss)])
+                of_topics = np.random.default_rng(7).normal(0, self.spread, self.topics)
+                of_lists = random.normal(0, self.spread / 5, (self.topics, self.folds))
+                of_trainings = random.normal(0, self.wobble, (self.folds, self.seeds))
+                base = 0.6 + of_topics[topic] + of_lists[topic, fold] + of_trainings[fold, seed]
                 for bounding in self.boundings:
                     yield self._run(Setting(loss, bounding, nsr), *lists, base)
             for model, score in {"random": RANDOM, "oracle": 1.0}.items() if self.controls else ():
                 lists = grid(self.topics, self.folds, 1, judged=nsr is None)
                 yield self._run(Setting("none", "none", nsr), *lists, np.full(len(lists[0]), score), model)
-
-    def _base(self, column: int, loss: int, topic: np.ndarray, fold: np.ndarray, seed: np.ndarray) -> np.ndarray:
-        random = np.random.default_rng([column, loss])
-        of_topics = np.random.default_rng(7).normal(0, self.spread, self.topics)
-        of_lists = random.normal(0, self.spread / 5, (self.topics, self.folds))
-        of_trainings = random.normal(0, self.wobble, (self.folds, self.seeds))
-        return 0.6 + of_topics[topic] + of_lists[topic, fold] + of_trainings[fold, seed]
 
     def _run(self, one: Setting, topic, fold, seed, base, model="") -> pl.DataFrame:  # type: ignore[no-untyped-def]
         p = self.relevant(topic)

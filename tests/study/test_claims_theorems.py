@@ -50,8 +50,7 @@ def test_short_lists_never_ask_the_formula(monkeypatch: pytest.MonkeyPatch) -> N
     assert oracle.expected_loss("AP", n, p) == pytest.approx([-29 / 36, -oracle.EQUATIONS["3.10"](9, 3), -0.25])
     assert oracle.expected_loss("nRBP", n, p) == pytest.approx([1, 9, 0.25])
 
-
-def test_agreement_is_relative_to_large_values_alone() -> None:
+    # Agreement is relative to large values alone.
     assert oracle.agree([1e12 + 1, Fraction(1, 3), 0.0, 2.0], [1e12, 1 / 3, 1e-10, 2.001]) == 3
 
 
@@ -318,6 +317,10 @@ def test_the_printed_numbers_are_found() -> None:
         torch.tensor([-10.0, -10, 10], dtype=torch.float64), torch.tensor([1, 1, 0]), torch.tensor([0, 3])
     )
     assert float(-tied) == pytest.approx(-0.0486804834)
+    # All sizes of the data are there, and mixed.
+    n, p = thesis.sizes_of_the_data()
+    assert {(2454, 1227), (4908, 1227), (121, 63), (8, 1)} <= set(zip(n.tolist(), p.tolist(), strict=True))
+    assert bool(((p >= 1) & (p < n)).all())
 
 
 @pytest.mark.parametrize(("metric", "bounding"), [*product(oracle.METRICS, ["expectation", "expectation-max"])])
@@ -326,13 +329,6 @@ def test_short_lists_have_the_librarys_ends(metric: str, bounding: str, monkeypa
     by_orders = thesis.ends(metric, bounding, n, p)
     monkeypatch.setattr(thesis, "SHORT", 0)
     np.testing.assert_allclose(by_orders, thesis.ends(metric, bounding, n, p), atol=1e-12)
-
-
-def test_all_sizes_of_the_data_are_mixed_and_there() -> None:
-    n, p = thesis.sizes_of_the_data()
-    sizes = set(zip(n.tolist(), p.tolist(), strict=True))
-    assert {(2454, 1227), (4908, 1227), (121, 63), (8, 1)} <= sizes
-    assert bool(((p >= 1) & (p < n)).all())
 
 
 def test_the_gain_of_the_thesis_is_close_where_gain_one_is_poor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,18 +88,16 @@ def test_without_a_difference_none_is_found(evidence_of: Made) -> None:
     assert table["p_holm"].count() == table["difference"].count() > 0
 
 
-def test_every_loss_has_every_metric_and_no_difference_from_itself(planted: pl.DataFrame) -> None:
+def test_every_loss_has_every_metric_with_the_bounding_that_validation_picks(planted: pl.DataFrame) -> None:
     assert planted.select("bounded", "loss", "metric").unique().height == 2 * len(LOSSES) * len(JUDGED)
     itself = pl.col("loss") == pl.col("reference")
     assert planted.filter(itself)["difference"].is_null().all()
     assert planted.filter(~itself)["difference"].is_not_null().all()
     assert planted["score"].is_between(0, 1).all()
-
-
-def test_the_validation_part_picks_the_bounding(planted: pl.DataFrame) -> None:
-    bounded = planted.filter("bounded")
-    assert set(bounded["bounding"]) == {"expectation"}
-    assert set(planted.filter(~pl.col("bounded"))["bounding"]) == {"none"}
+    assert planted.select("bounded", "bounding").unique().sort(pl.all()).rows() == [
+        (False, "none"),
+        (True, "expectation"),
+    ]
 
 
 def test_differences_are_those_of_the_means_of_topics(evidence_of: Made, planted: pl.DataFrame) -> None:
@@ -158,7 +156,7 @@ def table_of(evidence: Evidence) -> pl.DataFrame:
     return ratios_crossed(Evidence(STUDY, evidence.runs, experiments=evidence.experiments))
 
 
-def test_planted_differences_are_found_and_no_others(tmp_path: Path) -> None:
+def test_planted_differences_are_found_and_no_others_on_lists_that_lost_nothing(tmp_path: Path) -> None:
     table = table_of(made(tmp_path))
     assert len(table) == 2 * 2 * 2 * 2
     found = table.filter(pl.col("p_holm") <= 0.05)
@@ -171,6 +169,8 @@ def test_planted_differences_are_found_and_no_others(tmp_path: Path) -> None:
     effects = table.filter(pl.col("effect_p_holm") <= 0.05)
     assert effects.select("nsr_test", "nsr_train", "bounding").unique().rows() == [(1, 2, "min-max")]
     assert effects["effect_difference"].to_list() == pytest.approx([EFFECT * (TOPICS - 1) / TOPICS] * 2, abs=2e-3)
+    own = pl.col("nsr_test") == pl.col("nsr_train")
+    assert [set(table.filter(of)["n_topics"]) for of in (own, ~own)] == [{TOPICS}, {TOPICS - 1}]
 
 
 def test_nothing_planted_is_nothing_found(tmp_path: Path) -> None:
@@ -179,13 +179,6 @@ def test_nothing_planted_is_nothing_found(tmp_path: Path) -> None:
     for column in ("p_holm", "effect_p_holm"):
         assert table[column].count()
         assert table.filter(pl.col(column) <= 0.05).is_empty()
-
-
-def test_lists_that_lost_negatives_are_left_out_of_differences_alone(tmp_path: Path) -> None:
-    table = table_of(made(tmp_path))
-    own = pl.col("nsr_test") == pl.col("nsr_train")
-    assert set(table.filter(own)["n_topics"]) == {TOPICS}
-    assert set(table.filter(~own)["n_topics"]) == {TOPICS - 1}
 
 
 def test_the_table_shows_both(tmp_path: Path) -> None:
@@ -241,9 +234,10 @@ def test_without_popularity_there_is_nothing_to_decide(tmp_path: Path) -> None:
         verdict_on("P01", with_popularity(tmp_path, {UNIFORM: 0.0}, controls=False))
 
 
-def test_differences_are_from_popularity_on_the_same_lists(tmp_path: Path) -> None:
+def test_differences_are_from_popularity_on_the_same_lists_in_a_column_per_sampling(tmp_path: Path) -> None:
     ahead = {UNIFORM: 0.03, BY_POPULARITY: -0.03}
-    table = against_popularity(with_popularity(tmp_path, ahead))
+    evidence = with_popularity(tmp_path, ahead)
+    table = against_popularity(evidence)
     for row in table.filter(pl.col("loss") != "none").iter_rows(named=True):
         expected = BOUNDINGS[row["bounding"]] - 0.01 - ahead[row["dataset"]]
         assert row["difference"] == pytest.approx(expected, abs=0.003)
@@ -251,12 +245,8 @@ def test_differences_are_from_popularity_on_the_same_lists(tmp_path: Path) -> No
         assert row["picked"] == (row["bounding"] == "min-max")
     assert table.filter(model="popularity")["difference"].is_null().all()
     assert table.filter(model="random")["difference"].max() < -0.3  # type: ignore[operator]
-
-
-def test_the_table_has_a_column_per_sampling(tmp_path: Path) -> None:
-    evidence = with_popularity(tmp_path, {UNIFORM: 0.03, BY_POPULARITY: -0.03})
-    table, lines = made_table("table_samplings", evidence, tmp_path, study="mine")
-    assert len(table) == 2 * 2 * 4
+    shown, lines = made_table("table_samplings", evidence, tmp_path, study="mine")
+    assert len(shown) == 2 * 2 * 4
     (header,) = [line for line in lines if line.startswith("| judged by")]
     assert header.endswith("| MovieLens NSR 1 | MovieLens NSR 1, popularity test |")
     (best,) = [line for line in lines if line.startswith("| nDCG | nDCG | min-max")]
@@ -371,15 +361,12 @@ def epochs_file(folder: Path) -> Path:
     return folder / "epochs.parquet"
 
 
-def test_norms_are_shares_of_the_largest_one(tmp_path: Path) -> None:
-    norms = gradient_norms(StudyFiles(epochs=epochs_file(tmp_path)))
-    shares = norms.sort("bounding", "epoch").select("bounding", "epoch", "share").rows()
+def test_norms_are_shares_of_the_largest_one_and_the_figure_is_drawn_without_them_too(tmp_path: Path) -> None:
+    measured = StudyFiles(epochs=epochs_file(tmp_path))
+    shares = gradient_norms(measured).sort("bounding", "epoch").select("bounding", "epoch", "share").rows()
     assert shares == [("distribution", 1, 0.001), ("distribution", 2, 1.0), ("none", 1, 0.25), ("none", 2, 1.0)]
-
-
-def test_the_figure_is_drawn_with_and_without_epochs(tmp_path: Path) -> None:
     # All losses at the start; with epochs, those that ran, in two rows.
-    for files, panels in ((StudyFiles(), 3), (StudyFiles(epochs=epochs_file(tmp_path)), 2)):
+    for files, panels in ((StudyFiles(), 3), (measured, 2)):
         figure = draw("figure_gradients", files)
         assert len(figure.axes) == panels
         (legend,) = figure.legends

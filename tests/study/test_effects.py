@@ -64,12 +64,8 @@ def test_the_variance_between_cells_is_the_planted_one_whatever_they_share() -> 
         errors = covariance(k, shared, 0.002)
         y = random.normal(0, 0.003, (2000, k)) + random.multivariate_normal(np.zeros(k), errors, 2000)
         assert np.mean([pooled(one, errors).between ** 2 for one in y]) == pytest.approx(0.003**2, rel=0.05)
-
-
-def test_equal_effects_have_no_variance_between_them() -> None:
-    found = pooled(np.full(3, RISE), covariance(3, 0.0, 0.001))
-    assert found.between == 0.0
-    assert found.estimate.standard_error == pytest.approx(0.001 / np.sqrt(3))
+    equal = pooled(np.full(3, RISE), covariance(3, 0.0, 0.001))
+    assert (equal.between, equal.estimate.standard_error) == (0.0, pytest.approx(0.001 / np.sqrt(3)))
     with pytest.raises(ValueError, match="found 1, expected two or more"):
         pooled(np.array([RISE]), np.eye(1))
 

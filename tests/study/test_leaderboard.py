@@ -109,16 +109,13 @@ def test_without_a_signal_nothing_is_significant(tmp_path: Path) -> None:
     assert "best" not in stuck["role"].to_list(), "none that trained"
 
 
-def test_systems_within_the_margin_are_alike(tmp_path: Path) -> None:
+def test_systems_within_the_margin_are_alike_by_their_p_values(tmp_path: Path) -> None:
     scores = PlantedSystems(tmp_path).add(MLP, LEVEL + noise(1, 0.003), 0.6).add(BOUNDED, LEVEL + noise(2, 0.003), 0.7)
     scores.add(control("random"), LEVEL + 0.004)
     table = table_of(scores, margin=0.01)
     assert row_of(table, MLP)["best_verdict"] == ALIKE
     assert row_of(table, control("random"))["best_verdict"] == BETTER + WITHIN
     assert row_of(table_of(scores, margin=0.0005), MLP)["best_verdict"] == UNDECIDED
-
-
-def test_verdicts_by_their_p_values() -> None:
     cases = ((0.1, 0.01, 0.9), (-0.1, 0.05, 0.9), (0.1, 0.06, 0.05), (0.1, 0.06, 0.06))
     assert [verdict(*case) for case in cases] == [BETTER, WORSE, ALIKE, UNDECIDED]
 

@@ -87,11 +87,8 @@ def test_planted_differences_decide(
     assert row["difference"] == pytest.approx(planted - effects.get(str(row["deciding"]), 0.0), abs=0.003)
 
 
-def test_noise_leaves_a_prediction_undecided() -> None:
+def test_noise_leaves_a_prediction_undecided_and_its_size_is_judged_apart_from_the_direction() -> None:
     assert outcome(best(), {"pairs^0.5": 0.002}, chance=0.2, training=0.02)["outcome"] == UNDECIDED
-
-
-def test_the_size_is_judged_apart_from_the_direction() -> None:
     for size, as_sized in (([0.01, 0.03], True), ([0.03, 0.05], False), ([0.001, 0.01], False)):
         row = outcome(best(size=size), ABOVE)
         assert (row["outcome"], row["as_sized"]) == (HELD, as_sized)

@@ -83,22 +83,17 @@ COLLAPSED = study(*(random_order(of="nDCG", bounding="distribution", nsr=nsr) fo
 
 
 def test_a_bounding_that_did_not_train_does_not_refute_what_all_others_show(evidence_of: Made) -> None:
+    """It is named in claims about it alone, and is evidence on training itself."""
     evidence = evidence_of(ONE)
-    verdict = verdict_on("T45", evidence)
+    verdict, other = verdict_on("T45", evidence), verdict_on("T28", evidence)
     assert (verdict.verdict, evidence.left_out) == (CONFIRMED, set())
     assert "1 cell is left out because it did not train (nRBP with distribution bounding on MovieLens at ratio 3)." in (
         verdict.reason
     )
-
-
-def test_the_same_bounding_is_evidence_on_training_itself(evidence_of: Made) -> None:
-    verdict = verdict_on("T26", evidence_of(COLLAPSED))
-    assert (verdict.verdict, "left out" in verdict.reason) == (CONFIRMED, False)
-    assert verdict.value < -0.3
-
-
-def test_nothing_is_said_of_cells_that_a_claim_is_not_about(evidence_of: Made) -> None:
-    assert "left out" not in verdict_on("T28", evidence_of(ONE)).reason
+    of_training = verdict_on("T26", evidence_of(COLLAPSED))
+    assert of_training.verdict == CONFIRMED
+    assert of_training.value < -0.3
+    assert not [one.reason for one in (other, of_training) if "left out" in one.reason]
 
 
 def test_without_any_model_that_trained_no_claim_on_scores_is_decided(

@@ -6,7 +6,7 @@ is the reading in which a label of 1 is relevant, which fits the printed numbers
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -318,12 +318,6 @@ def kept_units(of: Pair, kept: Mask) -> Pair:
     """Keep some topics of a pair."""
     names = [name for name, one in zip(of.units, kept, strict=True) if one]
     return Pair(of.a[kept], of.b[kept], names, of.gaps)
-
-
-def changed(of: Pair, change: Callable[[Floats], Floats]) -> Pair:
-    """Apply a function to every defined score of both."""
-    a, b = (np.where(np.isfinite(values), change(values), np.nan) for values in (of.a, of.b))
-    return replace(of, a=a, b=b)
 
 
 @lru_cache(maxsize=512)

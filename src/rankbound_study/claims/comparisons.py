@@ -14,7 +14,7 @@
   trainings have.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.varied import Training, best_bounding, on_the_same_lists, trainings
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.results.scores import scores_of_runs
+from rankbound_study.results.scores import place, scores_of_runs
 from rankbound_study.results.study_files import schema
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY, UNBOUNDED
 
@@ -61,7 +61,22 @@ METRIC_COLUMNS: dict[str, pl.DataType] = {
 
 def metrics_crossed(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set, loss (unbounded, then bounded) and judging metric."""
-    return _table((row for column in evidence.data_sets for row in _metrics_on(evidence, column)), METRIC_COLUMNS)
+    found: list[dict[str, object]] = []
+    for column in evidence.data_sets:
+        rows = _of_losses(evidence.cell(column.dataset, column.nsr), metrics=JUDGED)
+        losses = [loss for loss in LOSSES if loss in rows["loss"]]
+        bounded = rows.filter(pl.col("bounding") != UNBOUNDED)
+        picked = {loss: best_bounding(evidence, column, loss, bounded.filter(loss=loss)["bounding"]) for loss in losses}
+        for is_bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
+            of_loss = pl.col("loss").replace_strict(boundings, default=None, return_dtype=pl.String)
+            own = rows.filter(pl.col("bounding") == of_loss)
+            for metric in JUDGED:
+                scores, reference = scores_of_runs(own, metric, by=("loss",)), TRAINED_FOR.get(metric, COMMON)
+                where = {**column._asdict(), "bounded": is_bounded, "metric": metric, "reference": reference}
+                for loss in [loss for loss in losses if loss in scores.systems]:
+                    row = {**where, "loss": loss, "bounding": boundings[loss], **compared(scores, loss, reference)}
+                    found.append(row)
+    return _table(found, METRIC_COLUMNS)
 
 
 def _table(rows: Iterable[Mapping[str, object]], columns: Mapping[str, pl.DataType], second: str = "") -> pl.DataFrame:
@@ -91,21 +106,6 @@ def _of_losses(rows: pl.LazyFrame, *more: str, metrics: Iterable[str] = JUDGED_B
     return rows.filter(pl.col("loss").is_in(LOSSES)).select(*more, *KEY, *metrics).collect()
 
 
-def _metrics_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    rows = _of_losses(evidence.cell(column.dataset, column.nsr), metrics=JUDGED)
-    losses = [loss for loss in LOSSES if loss in rows["loss"]]
-    bounded = rows.filter(pl.col("bounding") != UNBOUNDED)
-    picked = {loss: best_bounding(evidence, column, loss, bounded.filter(loss=loss)["bounding"]) for loss in losses}
-    for is_bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
-        chosen = pl.col("bounding") == pl.col("loss").replace_strict(boundings, default=None, return_dtype=pl.String)
-        own = rows.filter(chosen)
-        for metric in JUDGED:
-            scores, reference = scores_of_runs(own, metric, by=("loss",)), TRAINED_FOR.get(metric, COMMON)
-            where = {**column._asdict(), "bounded": is_bounded, "metric": metric, "reference": reference}
-            for loss in [loss for loss in losses if loss in scores.systems]:
-                yield {**where, "loss": loss, "bounding": boundings[loss], **compared(scores, loss, reference)}
-
-
 RATIOS_EXPERIMENT = "ratios"
 
 EFFECT = "effect_"
@@ -124,22 +124,21 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
 
     Rows of trainings that did not train have no numbers.
     """
-    columns = [column for column in evidence.data_sets if column.nsr]
-    return _table((row for column in columns for row in _tested_at(evidence, column)), RATIO_COLUMNS, EFFECT)
-
-
-def _tested_at(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    rows, every = _rows_at(evidence, column), _rows_at(evidence.of_all_trainings(), column)
-    places = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
-    for training in sorted(trainings(every), key=lambda names: [places.get(name, len(places)) for name in names]):
-        loss, bounding = training
-        for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
-            where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
-            found = _at_ratio(rows, training, trained_at)
-            if found:
-                scores = scores_of_runs(rows.filter(loss=loss, nsr_train=trained_at), judge(loss), by=("bounding",))
-                found |= _second(EFFECT, compared(scores, bounding, UNBOUNDED))
-            yield {**where, "loss": loss, "bounding": bounding, **found}
+    table: list[dict[str, object]] = []
+    places = {name: number for number, name in enumerate((*LOSSES, *BOUNDINGS))}
+    for column in [column for column in evidence.data_sets if column.nsr]:
+        rows, every = _rows_at(evidence, column), _rows_at(evidence.of_all_trainings(), column)
+        for training in sorted(trainings(every), key=lambda names: [places.get(name, len(places)) for name in names]):
+            loss, bounding = training
+            for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
+                where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
+                found = _at_ratio(rows, training, trained_at)
+                if found:
+                    own = rows.filter(loss=loss, nsr_train=trained_at)
+                    scores = scores_of_runs(own, judge(loss), by=("bounding",))
+                    found |= _second(EFFECT, compared(scores, bounding, UNBOUNDED))
+                table.append({**where, "loss": loss, "bounding": bounding, **found})
+    return _table(table, RATIO_COLUMNS, EFFECT)
 
 
 def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
@@ -184,8 +183,19 @@ COUNT = f"{POPULARITY} / none / none"
 
 def against_popularity(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set, metric and model: popularity, the other controls, every loss and bounding."""
-    columns = rated_data_sets(evidence)
-    return _table((row for column in columns for row in _popularity_on(evidence, column)), POPULARITY_COLUMNS)
+
+    def place_of(system: str) -> tuple[bool, bool, int, str]:
+        _, loss, bounding = system.split(" / ")
+        return loss != "none", system != COUNT, place(bounding, BOUNDINGS)[0], system
+
+    found: list[dict[str, object]] = []
+    for column in rated_data_sets(evidence):
+        for loss, (scores, picked) in beside_popularity(evidence, column).items():
+            for system in sorted(scores.systems, key=place_of):
+                names = dict(zip(("model", "loss", "bounding"), system.split(" / "), strict=True))
+                where = {**column._asdict(), "metric": judge(loss), **names, "picked": picked == system}
+                found.append({**where, **compared(scores, system, COUNT)})
+    return _table(found, POPULARITY_COLUMNS)
 
 
 def rated_data_sets(evidence: Evidence) -> list[DataSet]:
@@ -193,43 +203,20 @@ def rated_data_sets(evidence: Evidence) -> list[DataSet]:
     return [column for column in evidence.data_sets if column.sampled]
 
 
-def _popularity_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    picked = {loss: system for loss, (_, system) in picked_systems(evidence, column).items()}
-    for loss, scores in _scores_by_loss(evidence, column).items():
-        for system in sorted(scores.systems, key=_place_of):
-            names = dict(zip(("model", "loss", "bounding"), system.split(" / "), strict=True))
-            where = {**column._asdict(), "metric": judge(loss), **names, "picked": picked.get(loss) == system}
-            yield {**where, **compared(scores, system, COUNT)}
+def beside_popularity(evidence: Evidence, column: DataSet) -> Mapping[str, tuple[PairedScores, str | None]]:
+    """Return, by loss, the scores of controls and all boundings, and the system that the validation part prefers.
 
-
-def _scores_by_loss(evidence: Evidence, column: DataSet) -> dict[str, PairedScores]:
-    """Return, by loss, the scores of popularity, the other controls, and all boundings; none without popularity."""
+    Nothing without popularity, and no system without validation scores.
+    """
     rows = evidence.cell(column.dataset, column.nsr).select(*KEY, *JUDGED_BY.values()).collect()
-    if POPULARITY not in rows["model"]:
-        return {}
-    return {
-        loss: scores_of_runs(rows.filter(pl.col("loss").is_in([loss, "none"])), judge(loss))
-        for loss in LOSSES
-        if loss in rows["loss"]
-    }
-
-
-def picked_systems(evidence: Evidence, column: DataSet) -> Mapping[str, tuple[PairedScores, str]]:
-    """Return, by loss, the scores and the system whose bounding scores highest on the validation part."""
     found = {}
-    for loss, scores in _scores_by_loss(evidence, column).items():
-        systems = {name.split(" / ")[2]: name for name in scores.systems if name.split(" / ")[1] == loss}
-        best = best_bounding(evidence, column, loss, systems)
-        if best is not None:
-            found[loss] = scores, systems[best]
+    for loss in LOSSES if POPULARITY in rows["model"] else ():
+        if loss in rows["loss"]:
+            scores = scores_of_runs(rows.filter(pl.col("loss").is_in([loss, "none"])), judge(loss))
+            systems = {name.split(" / ")[2]: name for name in scores.systems if name.split(" / ")[1] == loss}
+            best = best_bounding(evidence, column, loss, systems)
+            found[loss] = scores, None if best is None else systems[best]
     return found
-
-
-def _place_of(system: str) -> tuple[bool, bool, int, str]:
-    """Sort popularity first, then the other controls, then boundings in their order."""
-    _, loss, bounding = system.split(" / ")
-    place = BOUNDINGS.index(bounding) if bounding in BOUNDINGS else len(BOUNDINGS)
-    return loss != "none", system != COUNT, place, system
 
 
 VARIANT_EXPERIMENTS = ("gains", "tilts")
@@ -249,29 +236,28 @@ VARIANT_COLUMNS: dict[str, pl.DataType] = {
 
 def distribution_variants(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set, loss and variant; none without the experiments."""
-    rows = (row for column in evidence.data_sets for row in _variants_on(evidence, column))
-    return _table(rows, VARIANT_COLUMNS, AFFINE_PREFIX)
-
-
-def _variants_on(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    every = _variants(evidence.of_all_trainings(), column)
-    if every.is_empty():
-        return
-    rows, of_all = (_of_losses(one.cell(column.dataset, column.nsr)) for one in (evidence, evidence.of_all_trainings()))
-    rows, ran = pl.concat([rows, _variants(evidence, column)]), pl.concat([of_all, every])
-    for loss in [loss for loss in LOSSES if loss in ran["loss"]]:
-        scores = scores_of_runs(rows.filter(loss=loss), judge(loss), by=("bounding",))
-        ran_affine = [name for name in AFFINE if name in scores.systems]
-        affine = None if evidence.epochs is None else best_bounding(evidence, column, loss, ran_affine)
-        for bounding in ran.filter(loss=loss)["bounding"].unique().sort():
-            if bounding != DISTRIBUTION and not bounding.startswith(_WITH_PARAMETERS):
-                continue
-            trained = bounding in scores.systems
-            row = {**column._asdict(), "loss": loss, "bounding": bounding, "affine": affine, "trained": trained}
-            if trained:
-                row |= compared(scores, bounding, UNBOUNDED)
-                row |= _second(AFFINE_PREFIX, compared(scores, bounding, affine or ""))
-            yield row
+    found: list[dict[str, object]] = []
+    for column in evidence.data_sets:
+        every = _variants(evidence.of_all_trainings(), column)
+        if every.is_empty():
+            continue
+        both = (evidence, evidence.of_all_trainings())
+        rows, of_all = (_of_losses(one.cell(column.dataset, column.nsr)) for one in both)
+        rows, ran = pl.concat([rows, _variants(evidence, column)]), pl.concat([of_all, every])
+        for loss in [loss for loss in LOSSES if loss in ran["loss"]]:
+            scores = scores_of_runs(rows.filter(loss=loss), judge(loss), by=("bounding",))
+            ran_affine = [name for name in AFFINE if name in scores.systems]
+            affine = None if evidence.epochs is None else best_bounding(evidence, column, loss, ran_affine)
+            for bounding in ran.filter(loss=loss)["bounding"].unique().sort():
+                if bounding != DISTRIBUTION and not bounding.startswith(_WITH_PARAMETERS):
+                    continue
+                trained = bounding in scores.systems
+                row = {**column._asdict(), "loss": loss, "bounding": bounding, "affine": affine, "trained": trained}
+                if trained:
+                    row |= compared(scores, bounding, UNBOUNDED)
+                    row |= _second(AFFINE_PREFIX, compared(scores, bounding, affine or ""))
+                found.append(row)
+    return _table(found, VARIANT_COLUMNS, AFFINE_PREFIX)
 
 
 def _variants(evidence: Evidence, column: DataSet) -> pl.DataFrame:

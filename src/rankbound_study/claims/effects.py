@@ -17,8 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -82,23 +80,19 @@ class Effects:
 
     def means(self) -> Iterator[tuple[str, str, Pooled]]:
         """Yield a kind of bounds, a loss (or `EVERY`), and their mean effect, for groups of two or more cells."""
-        cells = list(self.contrasts)
+        cells, (first, second) = list(self.contrasts), _READINGS
+        names = {cell.column.dataset for cell in cells}
+        # Of two readings of the same queries, the second does not count.
+        again = {name for name in names if name.endswith(second) and name.removesuffix(second) + first in names}
         for kind, loss in product(KINDS, (EVERY, *LOSSES)):
             chosen = [
                 place
-                for place, cell in enumerate(cells)
-                if cell.bounding in KINDS[kind] and loss in (EVERY, cell.loss) and self._counts(cell)
+                for place, (of, bounding, column, _) in enumerate(cells)
+                if bounding in KINDS[kind] and loss in (EVERY, of) and column.dataset not in again
             ]
             if len(chosen) > 1:
                 effects = np.array([self.contrasts[cells[place]].mean for place in chosen])
                 yield kind, loss, pooled(effects, self.covariance[np.ix_(chosen, chosen)])
-
-    def _counts(self, cell: Cell) -> bool:
-        """Return False for the second of two readings of the same queries."""
-        first, second = _READINGS
-        name = cell.column.dataset
-        other = name.removesuffix(second) + first
-        return not name.endswith(second) or all(one.column.dataset != other for one in self.pairs)
 
 
 def effects(evidence: Evidence) -> Effects:
@@ -230,7 +224,11 @@ train.
 def regimes(files: StudyFiles, study: str, planted: Mapping[str, Mapping[str, float]]) -> pl.DataFrame:
     """Return a row per regime, loss and bounding; `planted` are the parameters of generated data sets, by name."""
     tables = [(files.runs, files.epochs), (files.experiments, files.experiment_epochs)]
-    rows = pl.concat([_trained(runs, study) for runs, _ in tables if runs is not None])
+    own = (pl.col("study") == study) | pl.col("study").str.starts_with(f"{study}{VARIANT}")
+    honest = (pl.col("protocol") == HONEST) & (pl.col("selection") == SELECTIONS[HONEST])
+    chosen = own & honest & pl.col("loss").is_in(LOSSES)
+    read = [scan_runs(runs).filter(chosen) for runs, _ in tables if runs is not None]
+    rows = pl.concat([one.select("study", "options", *KEY, *JUDGED_BY.values()).collect() for one in read])
     counts = untrained_counts(read_trainings(*tables), _REGIME + _SYSTEM)
     untrained = dict(zip(counts.select(_REGIME + _SYSTEM).rows(), counts["n_untrained"].to_list(), strict=True))
     parts = rows.partition_by(_REGIME, maintain_order=True)
@@ -245,14 +243,6 @@ def regimes(files: StudyFiles, study: str, planted: Mapping[str, Mapping[str, fl
         pl.col("loss").replace_strict(losses, return_dtype=pl.Int64),
         maintain_order=True,
     )
-
-
-def _trained(path: Path, study: str) -> pl.DataFrame:
-    """Read the honest runs of a study and of its variants."""
-    own = (pl.col("study") == study) | pl.col("study").str.starts_with(f"{study}{VARIANT}")
-    honest = (pl.col("protocol") == HONEST) & (pl.col("selection") == SELECTIONS[HONEST])
-    chosen = scan_runs(path).filter(own, honest, pl.col("loss").is_in(LOSSES))
-    return chosen.select("study", "options", *KEY, *JUDGED_BY.values()).collect()
 
 
 def _regime(
@@ -281,33 +271,22 @@ def _regime(
                 pairs[cell] = found.pair(bounding, UNBOUNDED)
     if not pairs:
         return
-    resampled = resampled_means(pairs)
+    resampled, sizes = resampled_means(pairs), dict(lists.group_by("topic").agg(pl.col("p").mean()).rows())
     for (cell, both), means in zip(pairs.items(), resampled.T, strict=True):
         influence = rb.maximum(cell.loss, n, p) - rb.minimum(cell.loss, n, p)
+        relevant = np.array([sizes.get(unit, np.nan) for unit in both.units])
+        short = relevant < np.nanmedian(relevant)
+        halves = [float(mean_of_known(both.differences[kept])) if short.any() else None for kept in (short, ~short)]
+        not_trained = [untrained.get((*regime, cell.loss, bounding), 0) for bounding in (cell.bounding, UNBOUNDED)]
         yield {
             **facts,
             **{name: getattr(cell, name) for name in ("loss", "bounding", "metric")},
+            **dict(zip(("low", "high"), percentiles(means), strict=True)),
+            **dict(zip(("effect_short", "effect_long"), halves, strict=True)),
             "influence_cv": float(influence.std() / influence.mean()),
+            "unbounded": float(mean_of_known(per_unit(both.b))),
+            "effect": float(mean_of_known(both.differences)),
+            "n_topics": len(both.units),
             "n_trainings": int(np.isfinite(both.a).any(0).sum()),
-            "n_untrained": sum(
-                untrained.get((*regime, cell.loss, bounding), 0) for bounding in (cell.bounding, UNBOUNDED)
-            ),
-            **_effects_of_halves(both, means, lists),
+            "n_untrained": sum(not_trained),
         }
-
-
-def _effects_of_halves(pair: Pair, resampled: Floats, lists: pl.DataFrame) -> dict[str, Any]:
-    sizes = dict(lists.group_by("topic").agg(pl.col("p").mean()).rows())
-    relevant = np.array([sizes.get(unit, np.nan) for unit in pair.units])
-    short = relevant < np.nanmedian(relevant)
-    low, high = percentiles(resampled)
-    halves = [float(mean_of_known(pair.differences[kept])) if short.any() else None for kept in (short, ~short)]
-    return {
-        "unbounded": float(mean_of_known(per_unit(pair.b))),
-        "effect": float(mean_of_known(pair.differences)),
-        "low": low,
-        "high": high,
-        "effect_short": halves[0],
-        "effect_long": halves[1],
-        "n_topics": len(pair.units),
-    }

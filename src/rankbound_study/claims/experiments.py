@@ -8,7 +8,7 @@ with it as well as without: a gain that leaves the sigmoid as it was is none, no
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from itertools import product
 from string import ascii_lowercase
 from typing import NamedTuple
@@ -55,7 +55,6 @@ from rankbound_study.claims.rules import (
 from rankbound_study.claims.varied import (
     SYSTEMS,
     USUAL,
-    OrderKept,
     Training,
     column_of,
     columns_of,
@@ -98,14 +97,9 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | 
     gain = contrast(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
     order = order_kept(sizes, "nDCG")
     texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
-    rises = gain.estimate.p_above(0.0)
-    return Ruling(
-        together(by_p(rises, gain.p_below(gain.margin)), order.verdict),
-        {"means": texts, "column": column, "gain": gain, "order": order},
-        *gain.measured,
-        gain.n,
-        Sample.of(gain),
-    )
+    verdict = together(by_p(gain.p_above(0.0), gain.p_below(gain.margin)), order.verdict)
+    facts = {"means": texts, "column": column, "gain": gain, "order": order}
+    return Ruling(verdict, facts, *gain.measured, gain.n, Sample.of(gain))
 
 
 class Varied(NamedTuple):
@@ -137,47 +131,37 @@ def variants_minus_usual(evidence: Evidence, experiment: str, dataset: str) -> M
 def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     """Decide by whether SGD is better in a third of all losses, and by losses that exchange places with the optimiser.
 
-    A loss whose picked rate is the lowest or the highest of the grid may rank better at a rate beyond it: SGD is not
-    shown to be no better there, and its place among the losses stays open.
+    SGD has the rate of each loss that validation picks. A loss whose picked rate is the lowest or the highest of the
+    grid may rank better at a rate beyond it: SGD is not shown to be no better there, and its place among the losses
+    stays open.
     """
+    changes: dict[tuple[object, ...], Contrast] = {}
+    untuned, at_ends, orders = set[tuple[object, ...]](), [], {}
     experiments = {"sgd-movielens": column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
-    found = {column: _descent(evidence, experiment, column) for experiment, column in experiments.items()}
-    family = Family({(column, *key): one for column, (changes, *_) in found.items() for key, one in changes.items()})
-    untuned = {(column, *key) for column, (_, ends, _) in found.items() for key in ends}
+    for experiment, column in experiments.items():
+        rows = dict(variants(evidence, experiment, column))
+        adam = rows.pop(USUAL)
+        picked = picked_by_validation(evidence, experiment, column)
+        if not set(trainings(adam)) <= set(picked):
+            raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
+        picked = {key: name for key, name in picked.items() if key in trainings(adam) and is_distinct(*key)}
+        rates = {name: float(json.loads(own["options"][0])["learning_rate"]) for name, own in rows.items()}
+        ends = [key for key, name in picked.items() if rates[name] in (min(rates.values()), max(rates.values()))]
+        best = picked_rows(rows, picked)
+        beside = adam.join(best, on=["loss", "bounding"], how="semi")
+        changes |= {(column, *key): paired(best, beside, key) for key in picked}
+        untuned |= {(column, *key) for key in ends}
+        at_ends.append(f"{len(ends)} of {len(picked)} on {column}")
+        orders[column] = order_kept([best, beside], "nDCG", ends)
+    family = Family(changes)
     often = share_of(
-        [one.p_above(0.0) for one in family.contrasts.values()],
-        [1.0 if key in untuned else one.p_below(one.margin) for key, one in family.contrasts.items()],
+        [one.p_above(0.0) for one in changes.values()],
+        [1.0 if key in untuned else one.p_below(one.margin) for key, one in changes.items()],
         math.ceil(OFTEN * len(family)),
     )
-    at_ends = "; ".join(f"{len(ends)} of {len(changes)} on {column}" for column, (changes, ends, _) in found.items())
-    orders = "; ".join(f"on {column}, {order}" for column, (*_, order) in found.items())
-    return Ruling(
-        together(often, *(order.verdict for *_, order in found.values())),
-        family.facts({"at_ends": at_ends, "orders": orders}),
-        len(family.higher) / len(family),
-        n=len(family),
-    )
-
-
-def _descent(
-    evidence: Evidence, experiment: str, column: DataSet
-) -> tuple[dict[Training, Contrast], list[Training], OrderKept]:
-    """Compare SGD, at the rate of each loss that validation picks, with Adam on one data set.
-
-    Returns SGD minus Adam by loss and bounding, those whose picked rate is at an end of the grid, and the losses that
-    exchange places.
-    """
-    rows = dict(variants(evidence, experiment, column))
-    adam = rows.pop(USUAL)
-    picked = picked_by_validation(evidence, experiment, column)
-    if not set(trainings(adam)) <= set(picked):
-        raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
-    picked = {key: name for key, name in picked.items() if key in trainings(adam) and is_distinct(*key)}
-    rates = {name: float(json.loads(own["options"][0])["learning_rate"]) for name, own in rows.items()}
-    untuned = [key for key, name in picked.items() if rates[name] in (min(rates.values()), max(rates.values()))]
-    best = picked_rows(rows, picked)
-    beside = adam.join(best, on=["loss", "bounding"], how="semi")
-    return {key: paired(best, beside, key) for key in picked}, untuned, order_kept([best, beside], "nDCG", untuned)
+    facts = {"at_ends": "; ".join(at_ends), "orders": "; ".join(f"on {at}, {order}" for at, order in orders.items())}
+    verdict = together(often, *(order.verdict for order in orders.values()))
+    return Ruling(verdict, family.facts(facts), len(family.higher) / len(family), n=len(family))
 
 
 JUDGES = tuple(judge(loss) for loss in LOSSES)
@@ -214,12 +198,14 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     facts: dict[str, object] = {"column": column, "turned": len(turned), "by_ratio": len(by_ratio)}
     facts |= {"trained_at": trained_at, "at_turned": among(named), "opposite": len(opposite)}
     facts |= {"by_metric": len(by_metric), "at_opposite": among(shown)}
-    return Ruling(
-        together(_some_change(len(turned), by_ratio.values()), _some_change(len(opposite), by_metric.values())),
-        facts,
-        len(opposite) / len(by_metric),
-        n=len(by_ratio) + len(by_metric),
+    # "Verdicts may change" is refuted if all readings in two settings are shown to stay the same.
+    verdict = together(
+        *(
+            each_way(bool(changed), not changed and all(one == another != OPEN for one, another in of.values()))
+            for changed, of in ((turned, by_ratio), (opposite, by_metric))
+        )
     )
+    return Ruling(verdict, facts, len(opposite) / len(by_metric), n=len(by_ratio) + len(by_metric))
 
 
 def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[Training, tuple[Pair, Pair]]]:
@@ -229,16 +215,17 @@ def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[Training, tu
     rows = lazy.select("nsr_train", *KEY, *JUDGES).collect()
     trained_at = rows.select(pl.col("nsr_train").max()).item()
     rows = rows.filter(nsr_train=trained_at)
-    rows, usual = on_the_same_lists(rows, usual_beside(evidence, column, rows))
-    bounded = [one for one in trainings(rows) if one[1] != UNBOUNDED]
-    if not bounded:
-        raise MissingEvidence("the experiment ratios has no bounded losses: see experiments in config.yaml")
-
-    def paired_in(rows: pl.DataFrame, loss: str, bounding: str) -> Pair:
+    both = on_the_same_lists(rows, usual_beside(evidence, column, rows))
+    found = {}
+    for loss, bounding in (one for one in trainings(both[0]) if one[1] != UNBOUNDED):
         where = f"as bounding of {loss}, at both ratios"
-        return pair_in(rows.filter(loss=loss), judge(loss), "bounding", (bounding, UNBOUNDED), where)
-
-    return column, trained_at, {one: (paired_in(usual, *one), paired_in(rows, *one)) for one in bounded}
+        higher, usual = (
+            pair_in(of.filter(loss=loss), judge(loss), "bounding", (bounding, UNBOUNDED), where) for of in both
+        )
+        found[loss, bounding] = usual, higher
+    if not found:
+        raise MissingEvidence("the experiment ratios has no bounded losses: see experiments in config.yaml")
+    return column, trained_at, found
 
 
 def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
@@ -246,11 +233,6 @@ def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
     alike = family.shown(lambda one: one.p_within())
     signs = {**dict.fromkeys(family.higher, HIGHER), **dict.fromkeys(family.lower, LOWER)}
     return {key: ALIKE if key in alike else signs.get(key, OPEN) for key in found}
-
-
-def _some_change(count: int, readings: Collection[tuple[str, str]]) -> str:
-    """Decide "verdicts may change": refuted if all readings in two settings are shown to stay the same."""
-    return each_way(bool(count), not count and all(own == other != OPEN for own, other in readings))
 
 
 FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"
@@ -266,41 +248,34 @@ _VALUES = (0.0, 1.0, 2.0)
 
 @decides("M03")
 def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
-    """Decide by whether one weight gives the top-1 error in all short lists and ten weights raise precision at 10."""
-    lists = [scores for size in range(1, _LONGEST + 1) for scores in product(_VALUES, repeat=size)]
-    cases = [_is_error_of_the_top(scores, true) for scores in lists for true in range(len(scores))]
+    """Decide by whether one weight gives the top-1 error in all short lists and ten weights raise precision at 10.
+
+    The error of the top is 1 if another label is there or ties with the true one, else 0. Ten weights are compared with
+    one on lists with more than ten items.
+    """
+    cases = []
+    for scores in (scores for size in range(1, _LONGEST + 1) for scores in product(_VALUES, repeat=size)):
+        for true, own in enumerate(scores):
+            error = float(any(score >= own for place, score in enumerate(scores) if place != true))
+            rank = warp_rank(torch.tensor(scores), true)
+            one_weight = float(warp_penalty(rank, torch.tensor([1.0])))
+            cases.append(float(warp_penalty(rank, "constant", 1)) == one_weight == error)
     ran = [columns[0] for dataset in (MQ2008, MOVIELENS) if (columns := columns_of(evidence, "warp", dataset))]
     if not ran:
         raise MissingEvidence("the experiment warp did not run: see experiments in config.yaml")
-    precision, ap = ({column: _spread(evidence, column, metric) for column in ran} for metric in (PRECISION, "AP"))
+    precision, texts = {}, []
+    for column in ran:
+        lazy = next(iter(evidence.varied("warp", column.dataset, column.nsr).values()))
+        rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, PRECISION, "AP").collect()
+        where = f"on lists of {column} longer than {PLACES}"
+        one, ap = (contrast(pair_in(rows, metric, "loss", (SPREAD, FIRST), where)) for metric in (PRECISION, "AP"))
+        precision[column] = one
+        texts.append(f"{one} in precision at 10 ({one.range}) and {ap} in average precision on {column}")
     family = Family(precision)
     least = precision[family.least()]
-    texts = [
-        f"{one} in precision at 10 ({one.range}) and {ap[at]} in average precision on {at}"
-        for at, one in precision.items()
-    ]
-    return Ruling(
-        together(holds(all(cases)), RULES["all tend to be higher"](family)),
-        {"right": sum(cases), "cases": len(cases), "places": PLACES, "changes": "; ".join(texts)},
-        *least.measured,
-        least.n,
-        Sample.of(least),
-    )
-
-
-def _is_error_of_the_top(scores: tuple[float, ...], true: int) -> bool:
-    """Check that the penalty is 1 if another label is at the top or ties with the true one, else 0."""
-    error = any(score >= scores[true] for place, score in enumerate(scores) if place != true)
-    rank = warp_rank(torch.tensor(scores), true)
-    return float(warp_penalty(rank, "constant", 1)) == float(warp_penalty(rank, torch.tensor([1.0]))) == float(error)
-
-
-def _spread(evidence: Evidence, column: DataSet, metric: str) -> Contrast:
-    """Return ten weights minus one, on lists with more than ten items."""
-    lazy = next(iter(evidence.varied("warp", column.dataset, column.nsr).values()))
-    rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, metric).collect()
-    where = f"on lists of {column} longer than {PLACES}"
-    return contrast(pair_in(rows, metric, "loss", (SPREAD, FIRST), where))
+    facts = {"right": sum(cases), "cases": len(cases), "places": PLACES, "changes": "; ".join(texts)}
+    verdict = together(holds(all(cases)), RULES["all tend to be higher"](family))
+    return Ruling(verdict, facts, *least.measured, least.n, Sample.of(least))
 
 
 class Other(NamedTuple):

@@ -10,6 +10,7 @@ predictions were written before the experiment ran.
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
@@ -162,38 +163,31 @@ class Law:
             for name in dict.fromkeys(datasets.tolist()):
                 groups[f"without {name}"] = datasets != name, datasets != name, datasets == name
         return [
-            {"predictor": predictor, "cells": name, "n": int(chosen.sum()), **found}
-            | self._held_out(predictor, fitted, tested)
-            for predictor, (name, (chosen, fitted, tested)) in product(CHANGES, groups.items())
-            if (found := self._line(predictor, chosen))
+            {"predictor": predictor, "cells": name, "n": int(of[0].sum()), **found}
+            for predictor, (name, of) in product(CHANGES, groups.items())
+            if (found := self._line(predictor, *of))
         ]
 
-    def _points(self, predictor: str, chosen: np.ndarray) -> tuple[Floats, Floats]:
-        """Return the changes of a predictor, and the effects, of some cells."""
-        points = [(one.changes[predictor], one.contrast.mean) for one in self.counted]
-        x, y = np.array(points)[chosen].T
-        return x, y
+    def _line(self, predictor: str, chosen: np.ndarray, fitted: np.ndarray, tested: np.ndarray) -> Line:
+        """Return slope, intercept and R squared of the chosen cells, and how well a line through some predicts others.
 
-    def _held_out(self, predictor: str, fitted: np.ndarray, tested: np.ndarray) -> dict[str, float | None]:
-        """Return how well a line through some cells predicts others."""
-        (x, y), (others, effects) = (self._points(predictor, chosen) for chosen in (fitted, tested))
-        if len(x) < _FEWEST or np.ptp(x) < _SAME or len(effects) < _FEWEST or np.ptp(effects) < _SAME:
-            return {"n_held_out": None, "r_squared_held_out": None}
-        slope, intercept = _least_squares(x, y)
-        errors = ((effects - intercept - slope * others) ** 2).sum()
-        share = float(1 - errors / ((effects - effects.mean()) ** 2).sum())
-        return {"n_held_out": len(effects), "r_squared_held_out": share}
-
-    def _line(self, predictor: str, chosen: np.ndarray) -> dict[str, float]:
-        """Return slope, intercept and R squared; nothing with too few cells, or without a difference between them."""
-        x, y = self._points(predictor, chosen)
+        Nothing with too few cells, or without a difference between them.
+        """
+        points = np.array([(one.changes[predictor], one.contrast.mean) for one in self.counted])
+        (x, y), (first, effects), (others, later) = (points[of].T for of in (chosen, fitted, tested))
         if len(x) < _FEWEST or np.ptp(x) < _SAME:
             return {}
         slope, intercept = _least_squares(x, y)
         slopes, intercepts = _least_squares(x, self.resampled[:, self.places][:, chosen])
         rest = ((y - intercept - slope * x) ** 2).sum() / ((y - y.mean()) ** 2).sum()
-        found = (float(slope), *percentiles(slopes), float(intercept), *percentiles(intercepts))
-        return dict(zip(_RANGES, found, strict=True)) | {"r_squared": float(1 - rest)}
+        ranges = (float(slope), *percentiles(slopes), float(intercept), *percentiles(intercepts))
+        found = {**dict(zip(_RANGES, ranges, strict=True)), "r_squared": float(1 - rest), "n_held_out": None}
+        if min(len(first), len(later)) >= _FEWEST and min(np.ptp(first), np.ptp(later)) >= _SAME:
+            slope, intercept = _least_squares(first, effects)
+            errors = ((later - intercept - slope * others) ** 2).sum()
+            share = float(1 - errors / ((later - later.mean()) ** 2).sum())
+            found |= {"n_held_out": len(later), "r_squared_held_out": share}
+        return {"r_squared_held_out": None, **found}
 
     def line(self, cells: str = ALL) -> Line | None:
         """Return a line of the law; None with too few cells, or without a difference between them."""
@@ -225,8 +219,7 @@ def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
 
     found: list[Effect] = []
     first: dict[object, str] = {}
-    of_experiments = (*_of_experiment(evidence, EXPERIMENT), *_of_experiment(evidence, SECOND))
-    for cell, origin, values in (*_of_bounds(evidence), *of_experiments):
+    for cell, origin, values in _scores(evidence):
         weights, pair = ListWeights.of(cell.bounding), values.pair(*SYSTEMS)
         if cell.column not in instances or len(pair.units) < 2:
             continue
@@ -243,21 +236,15 @@ def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
     return Law(found)
 
 
-def _of_bounds(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores]]:
-    """Yield the study's own cells of affine bounds, with the scores of both `SYSTEMS`."""
+def _scores(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores]]:
+    """Yield the study's own cells of affine bounds, then those of experiments: origin, and scores of both `SYSTEMS`."""
     for column, loss, bounding in product(evidence.data_sets, LOSSES, AFFINE):
         cell = Cell(loss, bounding, column, judge(loss))
-        try:
+        with suppress(MissingEvidence):
             found = scores(evidence, cell.metric, loss, column)
             places = [place(found, name, f"{loss} with bounding {name} on {column}") for name in (bounding, UNBOUNDED)]
-        except MissingEvidence:
-            continue
-        yield cell, BOUNDS, replace(found, systems=SYSTEMS, values=found.values[places])
-
-
-def _of_experiment(evidence: Evidence, experiment: str) -> Iterator[tuple[Cell, str, PairedScores]]:
-    """Yield an experiment's cells, likewise."""
-    for column in evidence.data_sets:
+            yield cell, BOUNDS, replace(found, systems=SYSTEMS, values=found.values[places])
+    for experiment, column in product((EXPERIMENT, SECOND), evidence.data_sets):
         try:
             varied = variants(evidence, experiment, column, with_usual=False)
             beside = [(rows, usual_beside(evidence, column, rows)) for rows in varied.values()]
@@ -360,16 +347,19 @@ def fit(law: Law) -> Outcome:
 def outcomes(law: Law) -> Iterator[Outcome]:
     """Yield the outcome of every other prediction; none without runs of the experiment."""
     if any(one.origin == EXPERIMENT for one in law.effects):
-        yield from _of_all_cells(law)
+        if (line := law.line(REGISTERED)) is not None:
+            (low, high), slope, intercept = SLOPES, _with_range(*_of(line, "slope")), _of(line, "intercept")
+            region = f"The slope over these cells lies between {signed(low)} and {signed(high)}"
+            held = low <= line["slope"] <= high and _side(line) < 0
+            yield Outcome(f"{region}, and its interval excludes zero.", holds(held), f"{slope}.")
+            held = intercept[1] <= 0 <= intercept[2]
+            yield Outcome("The intercept's interval contains zero.", holds(held), f"{_with_range(*intercept)}.")
+        falls = []
         for (loss, column), places in _curves(law, EXPERIMENT).items():
             expected = (0.0,) if loss != PAIRWISE else (-1.0,) if column.sampled else (-1.0, -0.5)
             yield _highest(law, places, expected, f"{loss} on {column.label}")
-        falls = [
-            place
-            for (loss, column), places in _curves(law, EXPERIMENT).items()
-            for power, place in places.items()
-            if loss != PAIRWISE and column.sampled and power in FALLS
-        ]
+            if loss != PAIRWISE and column.sampled:
+                falls += [place for power, place in places.items() if power in FALLS]
         powers = ", ".join(f"{power:g}" for power in FALLS)
         yield _falls(law, f"nDCG and AP on MovieLens fall, on average, at the powers {powers} of P(N - P).", falls)
         yield from _permuted(law)
@@ -377,21 +367,6 @@ def outcomes(law: Law) -> Iterator[Outcome]:
     for (loss, column), places in _curves(law, SECOND).items():
         named = ListWeights.of(BEST[loss]).power
         yield _highest(law, places, (named,), f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
-
-
-def _of_all_cells(law: Law) -> Iterator[Outcome]:
-    line = law.line(REGISTERED)
-    if line is None:
-        return
-    low, high = SLOPES
-    yield Outcome(
-        f"The slope over these cells lies between {signed(low)} and {signed(high)}, and its interval excludes zero.",
-        holds(low <= line["slope"] <= high and _side(line) < 0),
-        f"{_with_range(*_of(line, 'slope'))}.",
-    )
-    intercept = _of(line, "intercept")
-    found = f"{_with_range(*intercept)}."
-    yield Outcome("The intercept's interval contains zero.", holds(intercept[1] <= 0 <= intercept[2]), found)
 
 
 def _curves(law: Law, origin: str) -> dict[tuple[str, DataSet], dict[float, int]]:

@@ -106,7 +106,7 @@ class Board:
         self.validation: dict[Key, float] = {tuple(row[:-1]): row[-1] for row in picked}
         trained = sorted(
             (key for key in self.systems if key[2] != "none"),
-            key=lambda key: (key in untrained, -self.validation.get(key, -1.0), _place(key)),
+            key=lambda key: (key in untrained, -self.validation.get(key, -1.0), *key[:3], place(key[3], BOUNDINGS)),
         )
         controls = sorted((key for key in self.systems if key[2] == "none"), key=lambda key: place(key[1], CONTROLS))
         self.order = [*trained, *controls]
@@ -144,7 +144,8 @@ class Board:
     def row(self, key: Key) -> dict[str, Any]:
         """Return a system's row of the table."""
         rows, trained = self.systems[key], key[2] != "none" and key not in self.untrained
-        values = self.values(key)
+        values: Floats = self.scores.values[list(self.scores.systems).index(_SEPARATOR.join(key))]
+        values = values[any_over(np.isfinite(values), (1, 2))]
         low, high = interval(values, self.scores.drawings)
         per_topic = rows.group_by("topic", maintain_order=True).agg(pl.col(METRICS).mean())
         row: dict[str, Any] = {
@@ -168,11 +169,6 @@ class Board:
         for comparison, tests in self._tests.items():
             row |= {f"{comparison}_{name}": value for name, value in tests.get(key, {}).items()}
         return {name: row.get(name) for name in COLUMNS}
-
-    def values(self, key: Key) -> Floats:
-        """Return a system's scores `(n_topics, n_folds, n_seeds)` of the topics that have any."""
-        values: Floats = self.scores.values[list(self.scores.systems).index(_SEPARATOR.join(key))]
-        return values[any_over(np.isfinite(values), (1, 2))]
 
     def pair(self, key: Key, other: Key) -> Pair:
         """Return the scores of two systems on the topics that both have."""
@@ -214,12 +210,6 @@ def interval(values: Floats, drawings: Integers | None) -> tuple[float | None, f
     return estimate(values, drawings).interval(CONFIDENCE) if len(values) > 1 else (None, None)
 
 
-def _place(key: Key) -> tuple[Any, ...]:
-    """Return a fixed place among systems of one validation score."""
-    variant, model, loss, bounding = key
-    return variant, model, loss, BOUNDINGS.index(bounding) if bounding in BOUNDINGS else len(BOUNDINGS), bounding
-
-
 PARTNER, RANDOM = "partner", "random"
 
 GROUPS = 6
@@ -253,10 +243,9 @@ def by_length(board: Board) -> pl.DataFrame:
         for least, most in groups_of(rows["n"].to_numpy()):
             within = rows.filter(pl.col("n").is_between(least, most)).with_columns(pl.lit(role).alias(NAME))
             scores = scores_of_frame(within.drop("loss"), board.choice.judged_by)
-            values = scores.values[0]
-            known = values[any_over(np.isfinite(values), (1, 2))]
+            known = scores.values[0][any_over(np.isfinite(scores.values[0]), (1, 2))]
             sizes, mean = (least, most, len(known)), float(per_unit(known).mean())
-            found.append((*_of(board, role, key).values(), *sizes, mean, *interval(known, scores.drawings)))
+            found.append((*_of(board, role, key), *sizes, mean, *interval(known, scores.drawings)))
     return pl.DataFrame(found, schema=LENGTHS, orient="row")
 
 
@@ -272,7 +261,8 @@ def by_topic(board: Board) -> pl.DataFrame:
         sizes = by_topic.agg(pl.col("n").mean().alias("items"), pl.col("p").mean().alias("relevant"))
         difference = pl.col("best_score") - pl.col("other_score")
         known = scores.with_columns(pl.when(difference.abs() > TIE).then(difference).otherwise(0.0).alias("difference"))
-        named = [pl.lit(value, TOPICS[name]).alias(name) for name, value in _of(board, role, other).items()]
+        names = zip(TOPICS, _of(board, role, other), strict=False)
+        named = [pl.lit(value, TOPICS[name]).alias(name) for name, value in names]
         table = known.join(sizes, on="topic").sort("difference", "topic").with_row_index("place", 1)
         table = table.with_columns(pl.len().alias("n_topics"), *named)
         count = len(table)
@@ -308,7 +298,6 @@ def groups_of(lengths: Any) -> list[tuple[int, int]]:
     return [(int(lengths[places == place].min()), int(lengths[places == place].max())) for place in np.unique(places)]
 
 
-def _of(board: Board, role: str, key: Key) -> dict[str, Any]:
-    dataset, nsr = board.data
-    named = dict(zip(SYSTEM, key, strict=True))
-    return {"dataset": dataset, "nsr": nsr, "role": role, **named, "metric": board.choice.judged_by}
+def _of(board: Board, role: str, key: Key) -> tuple[Any, ...]:
+    """Return the first columns of `LENGTHS` and `TOPICS`."""
+    return *board.data, role, *key, board.choice.judged_by

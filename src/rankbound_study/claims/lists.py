@@ -6,7 +6,7 @@ low (or high) scores among its lists, and the topics' shares are compared.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, product
 from typing import Any, NamedTuple
@@ -23,7 +23,6 @@ from rankbound_study.claims.cells import (
     Cell,
     Contrast,
     cells,
-    changed,
     columns,
     contrast,
     contrasts,
@@ -46,8 +45,6 @@ from rankbound_study.claims.statistics import (
     Correlation,
     correlation,
     distance,
-    permuted_p_value,
-    upper_limit,
 )
 from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
@@ -70,11 +67,8 @@ def _between_seeds(evidence: Evidence, family: Family[OfKind]) -> Mapping[str, o
     both = [(one[:, :, [i]], one[:, :, [j]]) for one in own for i, j in combinations(range(one.shape[2]), 2)]
     # Seeds of other drawings have other lists.
     seeds = [correlation(i, j).mean for i, j in both if (np.isfinite(i) & np.isfinite(j)).any()]
-    return {
-        "seeds": len(seeds),
-        "lowest_of_seeds": min(seeds, default=0.0),
-        "highest_of_seeds": max(seeds, default=0.0),
-    }
+    lowest, highest = min(seeds, default=0.0), max(seeds, default=0.0)
+    return {"seeds": len(seeds), "lowest_of_seeds": lowest, "highest_of_seeds": highest}
 
 
 @shape("list_correlations", _between_seeds)
@@ -90,10 +84,8 @@ def list_correlations(evidence: Evidence, **axes: Any) -> Mapping[OfKind, Correl
 @shape("correlations_with_relevant_items")
 def correlations_with_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Correlation]:
     """Return the rank correlations of the change by bounding with the number of relevant items."""
-    return {
-        cell: correlation(pair(evidence, cell).differences, _relevant(evidence, cell), SPEARMAN)
-        for cell in cells(evidence, **axes)
-    }
+    every = pairs(evidence, cells(evidence, **axes))
+    return {cell: correlation(one.differences, _relevant(evidence, cell), SPEARMAN) for cell, one in every.items()}
 
 
 def _relevant(evidence: Evidence, cell: Cell) -> Floats:
@@ -107,11 +99,11 @@ def _relevant(evidence: Evidence, cell: Cell) -> Floats:
 def third_with_fewest_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return each cell's difference in the third of the topics with the fewest relevant items."""
     found = {}
-    for cell in cells(evidence, **axes):
+    for cell, one in pairs(evidence, cells(evidence, **axes)).items():
         relevant = _relevant(evidence, cell)
         kept = relevant <= np.quantile(relevant, 1 / 3)
         enough(int(kept.sum()), "in the third with the fewest relevant items")
-        found[cell] = contrast(kept_units(pair(evidence, cell), kept))
+        found[cell] = contrast(kept_units(one, kept))
     return found
 
 
@@ -141,27 +133,23 @@ def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> Mapping[tupl
 def _share(of: Pair, end: float) -> Pair:
     """Score lists 1 at or beyond this quantile of the unbounded scores, below a low one or above a high one, else 0."""
     point = float(np.nanquantile(of.b, end))
-    return changed(
-        replace(of, metric=SHARE),
-        lambda values: ((values <= point) if end < HALF else (values >= point)).astype(np.float64),
-    )
+    reached = ((values <= point) if end < HALF else (values >= point) for values in (of.a, of.b))
+    a, b = (np.where(np.isfinite(own), at, np.nan) for own, at in zip((of.a, of.b), reached, strict=True))
+    return replace(of, metric=SHARE, a=a, b=b)
 
 
 @shape("lowest_lists")
 def lowest_lists(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
-    """Return each cell's difference in the tenth of the lists with the lowest average of both scores."""
-    found = pairs(evidence, cells(evidence, **axes))
-    return {cell: contrast(_lowest_lists(one)) for cell, one in found.items()}
-
-
-def _lowest_lists(of: Pair) -> Pair:
-    """Keep the lists in the lowest tenth by the average over both losses and all seeds, and their topics."""
-    average = (mean_of_known(of.a) + mean_of_known(of.b)) / 2
-    chosen = average <= np.nanquantile(average, LOWEST_TENTH)
-    kept = any_over(chosen, 1)
-    enough(int(kept.sum()), "in the lowest tenth of the lists")
-    a, b = (np.where(chosen[:, :, None], values, np.nan) for values in (of.a, of.b))
-    return kept_units(replace(of, a=a, b=b), kept)
+    """Return each cell's difference in the tenth of the lists with the lowest average of both losses and all seeds."""
+    found = {}
+    for cell, one in pairs(evidence, cells(evidence, **axes)).items():
+        average = (mean_of_known(one.a) + mean_of_known(one.b)) / 2
+        chosen = average <= np.nanquantile(average, LOWEST_TENTH)
+        kept = any_over(chosen, 1)
+        enough(int(kept.sum()), "in the lowest tenth of the lists")
+        a, b = (np.where(chosen[:, :, None], values, np.nan) for values in (one.a, one.b))
+        found[cell] = contrast(kept_units(replace(one, a=a, b=b), kept))
+    return found
 
 
 @shape("slope_of_share", ratios_named)
@@ -177,24 +165,17 @@ def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Ruling:
 
     Confirmed if the upper 95 % limit of each is, over topics; refuted by a larger one that is significant (Holm).
     """
-    found = pairs(evidence, cells(evidence, ["AP"], AFFINE))
-    distances = {cell: distance(one) for cell, one in found.items()}
-    limits = {cell: upper_limit(one) for cell, one in found.items()}
-    p_values = adjusted({cell: permuted_p_value(one) for cell, one in found.items()})
+    found = {cell: distance(one) for cell, one in pairs(evidence, cells(evidence, ["AP"], AFFINE)).items()}
+    p_values = adjusted({cell: one.p_value for cell, one in found.items()})
     apart = [cell for cell in found if p_values[cell] <= LEVEL]
-    beyond = [cell for cell in apart if distances[cell] > AS_IT_IS]
-    within = [cell for cell in found if limits[cell] <= AS_IT_IS]
-    largest = max(found, key=lambda cell: distances[cell])
-    facts: dict[str, object] = {"largest": distances[largest], "at_largest": largest, "upper": limits[largest]}
-    facts |= {"count": len(found), "apart": len(apart), "beyond": len(beyond), "as_it_is": AS_IT_IS}
-    facts |= {"within": len(within)}
-    return Ruling(
-        each_way(len(within) == len(found), bool(beyond)),
-        facts,
-        distances[largest],
-        high=limits[largest],
-        n=len(found),
-    )
+    beyond = [cell for cell in apart if found[cell].value > AS_IT_IS]
+    within = [cell for cell in found if found[cell].upper <= AS_IT_IS]
+    at_largest = max(found, key=lambda cell: found[cell].value)
+    largest, _, upper = found[at_largest]
+    facts: dict[str, object] = {"largest": largest, "at_largest": at_largest, "upper": upper, "as_it_is": AS_IT_IS}
+    facts |= {"count": len(found), "apart": len(apart), "beyond": len(beyond), "within": len(within)}
+    verdict = each_way(len(within) == len(found), bool(beyond))
+    return Ruling(verdict, facts, largest, high=upper, n=len(found))
 
 
 REPORTED = "nRBP(p=0.95)"
@@ -223,29 +204,23 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
         for cell in every
         if cell.metric != REPORTED
     ]
-    taus = [_tau_of_orders(evidence, column, metric) for column, metric in product(columns(evidence), OTHERS)]
-    tau = float(np.nanmean(taus)) if np.isfinite(taus).any() else float("nan")
+    taus = []
+    for column, metric in product(columns(evidence), OTHERS):
+        # Of the boundings' orders by mean at two persistences, unless all means are equal at one.
+        own = [[values(evidence, of, "nRBP", column, name) for name in BOUNDINGS] for of in (REPORTED, metric)]
+        means = [[float(np.nanmean(per_unit(one))) for one in each] for each in own]
+        taus.append(float(stats.kendalltau(*means).statistic) if all(np.ptp(one) for one in means) else math.nan)
+    tau = float(np.nanmean(taus)) if np.isfinite(taus).any() else math.nan
     settled = bool(significant) and same == len(significant) and tau > AGREEMENT
     facts: dict[str, object] = {"count": len(signs), "significant": len(significant), "same": same}
     facts |= {"contrary": contrary, "agreeing": sum(agree), "compared": len(agree), "tau": tau}
     return Ruling(each_way(settled, bool(contrary)), facts, tau, n=len(taus))
 
 
-def _tau_of_orders(evidence: Evidence, column: DataSet, metric: str) -> float:
-    """Return the tau between the boundings' orders by mean at two persistences; NaN if all means are equal at one."""
-    means = [
-        [float(np.nanmean(per_unit(values(evidence, which, "nRBP", column, name)))) for name in BOUNDINGS]
-        for which in (REPORTED, metric)
-    ]
-    if any(np.ptp(one) == 0 for one in means):
-        return float("nan")
-    return float(stats.kendalltau(*means).statistic)
-
-
 def _mean_taus(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
     taus = [_agreements(evidence, column) for column in columns(evidence)]
     means = {
-        other: float(np.mean([found[metric, other].value for found in taus for metric in AGREES_WITH]))
+        other: np.mean([found[metric, other].value for found in taus for metric in AGREES_WITH])
         for other in PERSISTENCES
     }
     return {"taus": ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())}
@@ -278,28 +253,22 @@ def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], "_
     for name, found in untied.items():
         if not np.any(found):
             raise MissingEvidence(f"{name} is the same in all topics of {column}")
-    return {
-        (one, other): _Tau.of(np.asarray(found), np.asarray(untied[one]), np.asarray(untied[other]))
-        for (one, other), found in products.items()
-    }
+    taus = {}
+    for (one, other), found in products.items():
+        agreeing, own, others = (np.asarray(of) for of in (found, untied[one], untied[other]))
+        root = math.sqrt(own.sum() * others.sum())
+        value = float(agreeing.sum() / root)
+        taus[one, other] = _Tau(value, 2 * agreeing / root - value * (own / own.sum() + others / others.sum()))
+    return taus
 
 
-@dataclass(frozen=True)
-class _Tau:
+class _Tau(NamedTuple):
     """Tau-b, and every topic's influence on it: its derivative by the topic's weight (infinitesimal jackknife)."""
 
     value: float
     moved_by: Floats
 
-    @classmethod
-    def of(cls, agreeing: Floats, untied: Floats, others_untied: Floats) -> "_Tau":
-        """Compute it from each topic's agreeing minus disagreeing pairs, and its untied pairs of each metric."""
-        value = float(agreeing.sum() / math.sqrt(untied.sum() * others_untied.sum()))
-        own = 2 * agreeing / math.sqrt(untied.sum() * others_untied.sum())
-        return cls(value, own - value * (untied / untied.sum() + others_untied / others_untied.sum()))
-
     def lead(self, other: "_Tau") -> Estimate:
         """Estimate by how much this tau exceeds the other."""
-        return Estimate(
-            self.value - other.value, math.sqrt(float(((self.moved_by - other.moved_by) ** 2).sum())), math.inf
-        )
+        error = math.sqrt(float(((self.moved_by - other.moved_by) ** 2).sum()))
+        return Estimate(self.value - other.value, error, math.inf)

@@ -36,7 +36,7 @@ from rankbound_study.claims.cells import (
     some_trained,
     values,
 )
-from rankbound_study.claims.comparisons import COUNT, picked_systems, rated_data_sets
+from rankbound_study.claims.comparisons import COUNT, beside_popularity, rated_data_sets
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import decides, differences, shape
@@ -61,9 +61,8 @@ def _sizes(evidence: Evidence, loss: str, column: DataSet) -> tuple[np.ndarray, 
 def _floors(evidence: Evidence, family: Family[Cell]) -> Mapping[str, object]:
     """Return the range of the lowest possible AP by ratio."""
     ratios = columns(evidence, MOVIELENS)
-    spreads = [float(np.ptp(rb.minimum("AP", *_sizes(evidence, "AP", column)))) for column in ratios]
-    texts = ", ".join(f"{one:.2f}" for one in spreads), ", ".join(str(column.nsr) for column in ratios)
-    return dict(zip(("spreads", "ratios"), texts, strict=True))
+    spreads = [np.ptp(rb.minimum("AP", *_sizes(evidence, "AP", column))) for column in ratios]
+    return {**ratios_named(evidence, family), "spreads": ", ".join(f"{one:.2f}" for one in spreads)}
 
 
 shape("differences_beside_floors", _floors)(differences)
@@ -72,10 +71,8 @@ shape("differences_beside_floors", _floors)(differences)
 @shape("differences_but_at_the_top")
 def differences_but_at_the_top(evidence: Evidence, **axes: Any) -> dict[Cell, Contrast]:
     """Return the differences of some cells, without the first two cut-offs at the highest ratio."""
-    kept = [
-        cell for cell in cells(evidence, **axes) if cell.column.nsr != HIGHEST_RATIO or cell.metric not in CUT_OFFS[:2]
-    ]
-    return contrasts(evidence, kept)
+    every, first = cells(evidence, **axes), CUT_OFFS[:2]
+    return contrasts(evidence, [one for one in every if one.column.nsr != HIGHEST_RATIO or one.metric not in first])
 
 
 @shape("boundings_apart")
@@ -95,34 +92,25 @@ def boundings_apart(
 def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
     """Decide by whether both weigh the lists of a ratio alike, and score alike.
 
-    Weights whose quotient varies by less than 10 % are alike. That it varies more decides nothing: whether that matters
-    is what the scores tell.
+    Weights are alike if (max - E) / E, the quotient of 1 / E and 1 / (max - E), varies over the lists by less than
+    10 %. That it varies more decides nothing: whether that matters is what the scores tell. The correlation of the two
+    weights says nothing: where the maximum is 1, one falls as the other rises, however little both vary.
     """
     family = Family(boundings_apart(evidence, LOSSES, ("expectation-max", "expectation"), "{loss} on {column}"))
-    ratios, texts, most = columns(evidence, MOVIELENS), [], 0.0
+    texts, most = [], 0.0
     for loss in LOSSES:
-        found = [_variation_of_quotient(evidence, loss, column) for column in ratios]
+        found = []
+        for column in columns(evidence, MOVIELENS):
+            n, p = _sizes(evidence, loss, column)
+            expected = np.asarray(rb.expectation(loss, n, p))
+            room = np.asarray(rb.maximum(loss, n, p)) - expected
+            usable = (expected > 0) & (room > 0)
+            quotient = room[usable] / expected[usable]
+            found.append(float(quotient.std() / quotient.mean()) if usable.any() else 0.0)
         texts.append(f"{min(found):.2f} to {max(found):.2f} ({loss})")
         most = max(most, *found)
-    return Ruling(
-        together(CONFIRMED if most < FLAT else INCONCLUSIVE, RULES["all are within"](family)),
-        family.facts({"quotients": ", ".join(texts), "flat": FLAT}),
-        most,
-        n=len(family),
-    )
-
-
-def _variation_of_quotient(evidence: Evidence, loss: str, column: DataSet) -> float:
-    """Return the coefficient of variation over the lists of (max - E) / E, the quotient of 1 / E and 1 / (max - E).
-
-    Their correlation says nothing: where the maximum is 1, one falls as the other rises, however little both vary.
-    """
-    n, p = _sizes(evidence, loss, column)
-    expected = np.asarray(rb.expectation(loss, n, p))
-    room = np.asarray(rb.maximum(loss, n, p)) - expected
-    usable = (expected > 0) & (room > 0)
-    quotient = room[usable] / expected[usable]
-    return float(quotient.std() / quotient.mean()) if usable.any() else 0.0
+    verdict = together(CONFIRMED if most < FLAT else INCONCLUSIVE, RULES["all are within"](family))
+    return Ruling(verdict, family.facts({"quotients": ", ".join(texts), "flat": FLAT}), most, n=len(family))
 
 
 class OnLoss(NamedTuple):
@@ -139,8 +127,7 @@ def _by_data_set(evidence: Evidence, family: Family[OnLoss]) -> Mapping[str, obj
     texts: dict[DataSet, list[str]] = {}
     for key, one in family.contrasts.items():
         texts.setdefault(key.column, []).append(f"{one} ({judge(key.loss)})")
-    differences = "; ".join(f"{column}: {', '.join(of_losses)}" for column, of_losses in texts.items())
-    return {"differences": differences, "level": LEVEL}
+    return {"level": LEVEL, "differences": "; ".join(f"{on}: {', '.join(of)}" for on, of in texts.items())}
 
 
 @shape("popularity_minus_trained", _by_data_set)
@@ -148,10 +135,11 @@ def popularity_minus_trained(evidence: Evidence) -> Mapping[OnLoss, Contrast]:
     """Return popularity minus the best bounding of every loss by validation, on every data set of ratings."""
     found = {}
     for column in rated_data_sets(evidence):
-        for loss, (of_loss, system) in picked_systems(evidence, column).items():
-            both = of_loss.pair(COUNT, system)
-            enough(len(both.units), f"of {column} with a score of popularity")
-            found[OnLoss(column, loss)] = contrast(both)
+        for loss, (of_loss, system) in beside_popularity(evidence, column).items():
+            if system is not None:
+                both = of_loss.pair(COUNT, system)
+                enough(len(both.units), f"of {column} with a score of popularity")
+                found[OnLoss(column, loss)] = contrast(both)
     if not found:
         raise MissingEvidence("no honest runs of popularity beside trained models: add it to controls in config.yaml")
     return found
@@ -195,23 +183,14 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Rul
     facts: dict[str, object] = {"down": down, "of_there": len(movielens), "up": up, "of_here": len(mq2008)}
     facts |= {name: f"{signed(min(of))} to {signed(max(of))}" for name, of in (("there", there), ("here", here))}
     facts["apart"] = f"{_by_size(evidence)}{_of_controls(evidence)}"
-    return Ruling(
-        each_way(down + up == len(slopes), bool(against)),
-        facts,
-        float(np.mean(here) - np.mean(there)),
-        n=len(slopes),
-    )
+    verdict = each_way(down + up == len(slopes), bool(against))
+    return Ruling(verdict, facts, float(np.mean(here) - np.mean(there)), n=len(slopes))
 
 
-def _slopes(of_cut_offs: Sequence[Floats]) -> Floats:
-    """Return the least-squares slope of nDCG@k on k for every list, without units that have none."""
-    found = _slopes_of_lists(of_cut_offs)
-    return found[np.isfinite(found).any((1, 2))]
-
-
-def _slopes_of_lists(of_cut_offs: Sequence[Floats]) -> Floats:
+def _slopes(of_cut_offs: Sequence[Floats], *, of_all: bool = False) -> Floats:
+    """Return the least-squares slope of nDCG@k on k for every list, without units that have none (but `of_all`)."""
     found: Floats = np.tensordot(slope_weights(range(len(of_cut_offs))), np.stack(of_cut_offs), 1)
-    return found
+    return found if of_all else found[np.isfinite(found).any((1, 2))]
 
 
 def _by_size(evidence: Evidence) -> str:
@@ -224,10 +203,10 @@ def _by_size(evidence: Evidence) -> str:
         few, many = [np.empty(0)], [np.empty(0)]
         for loss, column in product(LOSSES, columns(evidence, dataset)):
             if evidence.trained(loss, UNBOUNDED, column):
-                slopes = _slopes_of_lists([values(evidence, metric, loss, column) for metric in CUT_OFFS])
-                is_long = values(evidence, "p", loss, column) >= len(CUT_OFFS)
-                few.append(slopes[np.isfinite(slopes) & ~is_long])
-                many.append(slopes[np.isfinite(slopes) & is_long])
+                slopes = _slopes([values(evidence, metric, loss, column) for metric in CUT_OFFS], of_all=True)
+                known, is_long = np.isfinite(slopes), values(evidence, "p", loss, column) >= len(CUT_OFFS)
+                few.append(slopes[known & ~is_long])
+                many.append(slopes[known & is_long])
         means = [np.concatenate(one) for one in (few, many)]
         texts.append(f"{' and '.join(signed(float(one.mean())) if len(one) else 'no list' for one in means)} on {name}")
     return f"; in lists with fewer than {len(CUT_OFFS)} relevant items and in all others, by {', '.join(texts)}"
@@ -261,9 +240,16 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling
     remains = len(above_random.lower)
     by_share = each_way(not remains, remains > len(places) / 2)
     smallest = above_random.contrasts[above_random.most()]
+    of_random = []
+    for column in [*ratios, queries]:
+        controls = control_scores(evidence, "nDCG", column)
+        if "random" in controls.systems:
+            mean = float(np.nanmean(controls.matrix[:, list(controls.systems).index("random")]))
+            of_random.append(f"{mean:.3f} on {column}")
+    known = len(of_random) == len(ratios) + 1
     facts: dict[str, object] = {"lower_by": -float(np.mean(raw.means)), "remains": remains}
     facts |= {"remains_by": -float(np.mean(above_random.means))}
-    facts |= {"random_orders": _random_orders(evidence, [*ratios, queries])}
+    facts |= {"random_orders": f"; random orders have an nDCG of {', '.join(of_random)}" if known else ""}
     return Ruling(together(RULES["all are lower"](raw), by_share), raw.facts(facts), *smallest.measured, len(places))
 
 
@@ -273,10 +259,9 @@ def _gap(
     """Return MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
     here, there = (_mean(evidence, loss, bounding, one, above_random) for one in (queries, column))
     parts = [one.standard_error**2 for one in (here, there)]
-    variance = sum(parts)
     terms = [part**2 / one.degrees_of_freedom for part, one in zip(parts, (here, there), strict=True)]
-    freedom = variance**2 / sum(terms) if variance else 1.0
-    return Contrast(Estimate(here.mean - there.mean, math.sqrt(variance), freedom), math.nan, 2)
+    freedom = sum(parts) ** 2 / sum(terms) if sum(parts) else 1.0
+    return Contrast(Estimate(here.mean - there.mean, math.sqrt(sum(parts)), freedom), math.nan, 2)
 
 
 @lru_cache(maxsize=256)
@@ -291,16 +276,6 @@ def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_r
     found = found[np.isfinite(found).any((1, 2))]
     enough(len(found), f"of {column} with a score")
     return estimate(found, scores(evidence, judge(loss), loss, column).drawings)
-
-
-def _random_orders(evidence: Evidence, of: Sequence[DataSet]) -> str:
-    means = []
-    for column in of:
-        found = control_scores(evidence, "nDCG", column)
-        if "random" not in found.systems:
-            return ""
-        means.append(f"{float(np.nanmean(found.matrix[:, list(found.systems).index('random')])):.3f} on {column}")
-    return f"; random orders have an nDCG of {', '.join(means)}"
 
 
 @decides("T47")
@@ -368,8 +343,15 @@ def scores_fall_with_the_ratio(evidence: Evidence) -> Ruling:
     falls, rises = (adjusted({key: _trend(sign * row) for key, row in rows.items()}) for sign in (-1, 1))
     falling, rising = (sum(p_value <= LEVEL for p_value in found.values()) for found in (falls, rises))
     changes = [float((row[:, -1] - row[:, 0]).mean()) for row in rows.values()]
+    texts = []
+    for loss in LOSSES:
+        of_ratios = [control_scores(evidence, judge(loss), column) for column in ratios]
+        if all("random" in one.systems for one in of_ratios):
+            random = _by_ratio(of_ratios, "random")
+            texts.append(f"{float((random[:, 0] - random[:, -1]).mean()):.3f} in {judge(loss)}")
+    harder = f"; the lists themselves get harder: random orders fall by {', '.join(texts)}" if texts else ""
     facts: dict[str, object] = {"falling": falling, "count": len(rows), "least": -max(changes), "most": -min(changes)}
-    facts |= {"first": ratios[0].nsr, "last": ratios[-1].nsr, "of_random": _fall_of_random_orders(evidence, ratios)}
+    facts |= {"first": ratios[0].nsr, "last": ratios[-1].nsr, "of_random": harder}
     return Ruling(each_way(falling == len(rows), bool(rising)), facts, float(np.mean(changes)), n=len(rows))
 
 
@@ -394,20 +376,8 @@ def _trend(rows: Floats) -> float:
     if rows.shape[1] >= LEAST_FOR_PAGE:
         return float(stats.page_trend_test(rows, method="asymptotic").pvalue)
     changes = rows[:, -1] - rows[:, 0]
-    changes = changes[changes != 0]
-    if not len(changes):
-        return 1.0
-    return float(stats.binomtest(int((changes > 0).sum()), len(changes), alternative="greater").pvalue)
-
-
-def _fall_of_random_orders(evidence: Evidence, ratios: Sequence[DataSet]) -> str:
-    texts = []
-    for loss in LOSSES:
-        of_ratios = [control_scores(evidence, judge(loss), column) for column in ratios]
-        if all("random" in one.systems for one in of_ratios):
-            rows = _by_ratio(of_ratios, "random")
-            texts.append(f"{float((rows[:, 0] - rows[:, -1]).mean()):.3f} in {judge(loss)}")
-    return f"; the lists themselves get harder: random orders fall by {', '.join(texts)}" if texts else ""
+    rising, count = int((changes > 0).sum()), int((changes != 0).sum())
+    return float(stats.binomtest(rising, count, alternative="greater").pvalue) if count else 1.0
 
 
 def on_same_users(differences: Sequence[Pair]) -> Floats:
@@ -439,7 +409,7 @@ def _pairs(evidence: Evidence, loss: str, bounding: str) -> list[Pair]:
 
 def ratios_named(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
     """Return the ratios as text."""
-    return {"ratios": ", ".join(str(column.nsr) for column in several_ratios(evidence))}
+    return {"ratios": ", ".join(str(column.nsr) for column in columns(evidence, MOVIELENS))}
 
 
 def _by_loss(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
@@ -471,28 +441,27 @@ def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:
     return Contrast(Estimate(float(slopes[0]), float(slopes[1:].std(ddof=1)), math.inf), math.nan, n_users)
 
 
-def _growth_between_seeds(evidence: Evidence, loss: str) -> float:
-    """Return the same slope for two seeds of the unbounded loss in the same folds; NaN if no fold has two."""
-    ratios = several_ratios(evidence)
-    of_ratios = [values(evidence, judge(loss), loss, column) for column in ratios]
-    if min(one.shape[-1] for one in of_ratios) < 2:
-        return math.nan
-    between = [
-        np.stack([one[..., i] - one[..., j] for i, j in combinations(range(one.shape[-1]), 2)], -1) for one in of_ratios
-    ]
-    if not all(np.isfinite(one).any() for one in between):
-        return math.nan
-    names = [scores(evidence, judge(loss), loss, column).units for column in ratios]
-    return _growth_of_variance(_of_same_units(between, names), ratios).mean
-
-
 def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str, object]:
-    """Return the factors of the variance with one step of the ratio: smallest, largest, and between seeds."""
-    control = {loss: _growth_between_seeds(evidence, loss) for loss in LOSSES}
-    texts = ", ".join(f"{np.exp(one):.2f} ({loss})" for loss, one in control.items() if np.isfinite(one))
+    """Return the factors of the variance with one step of the ratio: smallest, largest, and between seeds.
+
+    Those between seeds are of every two of the unbounded loss in the same folds, if some fold has two at every ratio.
+    """
+    ratios, texts = several_ratios(evidence), []
+    for loss in LOSSES:
+        of_ratios = [values(evidence, judge(loss), loss, column) for column in ratios]
+        if min(one.shape[-1] for one in of_ratios) < 2:
+            continue
+        between = [
+            np.stack([one[..., i] - one[..., j] for i, j in combinations(range(one.shape[-1]), 2)], -1)
+            for one in of_ratios
+        ]
+        if all(np.isfinite(one).any() for one in between):
+            names = [scores(evidence, judge(loss), loss, column).units for column in ratios]
+            growth = _growth_of_variance(_of_same_units(between, names), ratios).mean
+            texts.append(f"{np.exp(growth):.2f} ({loss})")
     least, most = (np.exp(family.contrasts[key].mean) for key in (family.least(), family.most()))
-    between = f", those between two seeds of the unbounded loss by {texts}" if texts else ""
-    return {"factors": f"{least:.2f} to {most:.2f}{between}"}
+    seeds = f", those between two seeds of the unbounded loss by {', '.join(texts)}" if texts else ""
+    return {"factors": f"{least:.2f} to {most:.2f}{seeds}"}
 
 
 @shape("growth_of_scatter", _factors)

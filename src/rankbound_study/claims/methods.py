@@ -245,9 +245,13 @@ class GapFamily:
         trainings = "one training" if seeds < 2 else f"{seeds} trainings"
         facts = {"found": self, "over": f"over {self.each[0].found.n_units} {unit}, of {trainings} each", **facts}
         measured = least.difference, least.low, least.high
-        margin = least.margin.margin if least.margin else math.nan
-        sample = Sample.of_interval(least.low, least.high, least.n_units, margin) if margin > 0 else None
-        return Ruling(verdict or self.verdict, facts, *measured, least.n_units, sample)
+        return Ruling(verdict or self.verdict, facts, *measured, least.n_units, _sample(least))
+
+
+def _sample(of: Comparison) -> Sample | None:
+    if of.margin is None or not of.margin.margin > 0:
+        return None
+    return Sample.of_interval(of.low, of.high, of.n_units, of.margin.margin)
 
 
 def listed(found: Sequence[Any]) -> str:
@@ -287,23 +291,16 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
     margins = [f"{smallest_effect(metric):g} ({metric})" for metric in metrics]
     if not found:
         raise MissingEvidence(f"no runs of both {DIRECT} and {RANKNET}: see comparisons in config.yaml")
-    tests = [one.margin for one in found]
     alike = all(
-        test.verdict == "alike" if test else one.n_units > 1 and one.low == one.high == one.difference == 0
-        for one, test in zip(found, tests, strict=True)
+        one.margin.verdict == "alike" if one.margin else one.n_units > 1 and one.low == one.high == one.difference == 0
+        for one in found
     )
-    beyond = any(test and (test.low > test.margin or test.high < -test.margin) for test in tests)
+    tests = [one.margin for one in found if one.margin]
+    beyond = any(test.low > test.margin or test.high < -test.margin for test in tests)
     widest = max(found, key=lambda one: abs(one.difference))
-    margin = widest.margin.margin if widest.margin else math.nan
-    return Ruling(
-        each_way(alike, beyond),
-        {"direct": DIRECT, "ranknet": RANKNET, "differences": listed(differences), "margins": listed(margins)},
-        widest.difference,
-        widest.low,
-        widest.high,
-        sum(one.n_units for one in found),
-        Sample.of_interval(widest.low, widest.high, widest.n_units, margin) if margin > 0 else None,
-    )
+    facts = {"direct": DIRECT, "ranknet": RANKNET, "differences": listed(differences), "margins": listed(margins)}
+    n, measured = sum(one.n_units for one in found), (widest.difference, widest.low, widest.high)
+    return Ruling(each_way(alike, beyond), facts, *measured, n, _sample(widest))
 
 
 @decides("N15")
@@ -434,12 +431,8 @@ def _classification_against_ranking(methods: Methods) -> Ruling:
 
 def _others_against_networks(methods: Methods) -> Ruling:
     """Compare every linear and every tree model with the best network of its family."""
-    pairs = [
-        (other, methods.best(networks))
-        for family in (RANK, CLASSIFICATION)
-        if (networks := methods.of(family, network=True))
-        for other in methods.of(family, network=False)
-    ]
+    kinds = [[methods.of(family, network=network) for network in (False, True)] for family in (RANK, CLASSIFICATION)]
+    pairs = [(other, methods.best(networks)) for others, networks in kinds if networks for other in others]
     if not pairs:
         raise MissingEvidence(f"no network beside other models on {methods.title}")
     return GapFamily.between(methods, pairs).decided("queries")

@@ -162,11 +162,10 @@ def few_exchanges_lead_to_any_order() -> Ruling:
 
 def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
     """Return the fewest exchanges by reachable order."""
-    fewest, front = {ideal: 0}, [ideal]
+    fewest = front = {ideal: 0}
     while front:
-        found = {after: fewest[before] + 1 for before in front for after in _exchanges(before) if after not in fewest}
-        fewest |= found
-        front = list(found)
+        front = {after: fewest[before] + 1 for before in front for after in _exchanges(before) if after not in fewest}
+        fewest = fewest | front
     return fewest
 
 
@@ -274,19 +273,15 @@ def ruling_on_second_network(
     odd = bool(torch.equal(second_network(b - a), -first))
     chains = (first > 0) & (second > 0)
     broken = int((chains & (third <= 0)).sum())
-    directions = _directions_of_slopes(second_network, 0.1 * _random(POINTS, FEATURES, generator=generator))
+    # The rank of the gradients at many points is 1 for any function of one linear score.
+    points = (0.1 * _random(POINTS, FEATURES, generator=generator)).requires_grad_()
+    (slopes,) = torch.autograd.grad(second_network(points).sum(), points)
+    directions = int(torch.linalg.matrix_rank(slopes, rtol=1e-6))
     facts: dict[str, object] = {"formula": formula, "odd": "" if odd else "not ", "broken": broken}
     facts |= {"chains": int(chains.sum()), "directions": directions}
     facts |= {"as_scored": int(((first > 0) == ((a - b) @ w > 0)).sum()), "triples": TRIPLES}
     refuted = odd and broken == 0 and directions > 1
     return Ruling(REFUTED if refuted else INCONCLUSIVE, facts, directions, n=TRIPLES)
-
-
-def _directions_of_slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> int:
-    """Return the rank of the gradients at many points: 1 for any function of one linear score."""
-    points = at.clone().requires_grad_()
-    (slopes,) = torch.autograd.grad(function(points).sum(), points)
-    return int(torch.linalg.matrix_rank(slopes, rtol=1e-6))
 
 
 @theorem("N05")
@@ -332,24 +327,23 @@ def intransitive(chances: Tensor) -> tuple[bool, bool]:
 
 @theorem("N16")
 def the_mirror_image_says_nothing_new() -> Ruling:
-    """Compare loss and gradient of pairs and of their mirror images, without and with a bias for the first item."""
-    same, biased = (sum(_mirrors_agree(link, bias) for link in LINKS.values()) for bias in (0.0, 0.5))
-    return counted(same, len(LINKS) * PAIRS, {"links": " and ".join(LINKS), "biased": biased})
+    """Compare loss and gradient of pairs and of their mirror images, without and with a bias for the first item.
 
-
-def _mirrors_agree(link: Callable[[Tensor], Tensor], bias: float) -> int:
-    """Count the pairs with the loss and the gradient of their mirror image, each under its own random network."""
-    generator, agreeing = _generator(), 0
-    for _ in range(PAIRS):
-        network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
-        items = _random(2, FEATURES, generator=generator)
-        agreeing += torch.allclose(
-            _loss_and_gradient(network, items, 1, link, bias),
-            _loss_and_gradient(network, items.flip(0), -1, link, bias),
-            rtol=0,
-            atol=SAME,
-        )
-    return agreeing
+    Each pair has a random network of its own.
+    """
+    agreeing = {0.0: 0, 0.5: 0}
+    for bias, link in product(agreeing, LINKS.values()):
+        generator = _generator()
+        for _ in range(PAIRS):
+            network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
+            items = _random(2, FEATURES, generator=generator)
+            pair, mirrored = (
+                _loss_and_gradient(network, of, outcome, link, bias)
+                for of, outcome in ((items, 1), (items.flip(0), -1))
+            )
+            agreeing[bias] += torch.allclose(pair, mirrored, rtol=0, atol=SAME)
+    facts: dict[str, object] = {"links": " and ".join(LINKS), "biased": agreeing[0.5]}
+    return counted(agreeing[0.0], len(LINKS) * PAIRS, facts)
 
 
 def _loss_and_gradient(

@@ -142,29 +142,21 @@ def predictions_table(evidence: Evidence, every: Sequence[Prediction] | None = N
         held[one.id] = max(one.p_held(found[one.id][other]) for other in one.against)
         not_held[one.id] = min(one.p_not_held(found[one.id][other]) for other in one.against)
     held, not_held = adjusted(held), adjusted(not_held)
-    rows = [
-        {**vars(one), "against": ", ".join(one.against), "registered": REGISTERED, "outcome": NOT_RUN}
-        | dict(zip(("size_low", "size_high"), one.size, strict=True))
-        | untrained.get(one.id, {})
-        | (_outcome(one, found[one.id], held[one.id], not_held[one.id]) if one.id in found else {})
-        for one in every
-    ]
+    rows = []
+    for one in every:
+        row: dict[str, Any] = {**vars(one), "against": ", ".join(one.against), "registered": REGISTERED}
+        row |= {"outcome": NOT_RUN, **dict(zip(("size_low", "size_high"), one.size, strict=True))}
+        if one.id in found:
+            own, outcome = found[one.id], _OUTCOMES[by_p(held[one.id], not_held[one.id])]
+            if outcome == NOT_HELD:
+                deciding = min(one.against, key=lambda other: one.p_not_held(own[other]))
+            else:
+                deciding = max(one.against, key=lambda other: one.p_held(own[other]))
+            numbers = (*own[deciding].measured, held[one.id], not_held[one.id])
+            row |= {**_effect(own[UNBOUNDED]), **dict(zip(_DECIDING, numbers, strict=True)), "deciding": deciding}
+            row |= {"outcome": outcome, "as_sized": one.size[0] <= own[UNBOUNDED].mean <= one.size[1]}
+        rows.append(row | untrained.get(one.id, {}))
     return pl.DataFrame([{name: row.get(name) for name in COLUMNS} for row in rows], schema=COLUMNS)
-
-
-def _outcome(one: Prediction, found: Mapping[str, Contrast], p_held: float, p_not_held: float) -> dict[str, Any]:
-    outcome, effect = _OUTCOMES[by_p(p_held, p_not_held)], found[UNBOUNDED]
-    if outcome == NOT_HELD:
-        deciding = min(one.against, key=lambda other: one.p_not_held(found[other]))
-    else:
-        deciding = max(one.against, key=lambda other: one.p_held(found[other]))
-    return {
-        **_effect(effect),
-        **dict(zip(_DECIDING, (*found[deciding].measured, p_held, p_not_held), strict=True)),
-        "deciding": deciding,
-        "outcome": outcome,
-        "as_sized": one.size[0] <= effect.mean <= one.size[1],
-    }
 
 
 def _effect(of: Contrast) -> dict[str, Any]:

@@ -65,10 +65,7 @@ bounded form alone and by the metric alone.
 
 def orders_table(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set with binary labels, metric and affine bound of the metric."""
-    return pl.DataFrame(list(_orders(evidence)), schema=COLUMNS, orient="row")
-
-
-def _orders(evidence: Evidence) -> Iterator[tuple[object, ...]]:
+    found: list[tuple[object, ...]] = []
     for column, rows in _by_data_set(evidence, (one for one in evidence.data_sets if not one.dataset.endswith(GRADED))):
         mixed = rows.filter(pl.col("loss").is_in(LOSSES), pl.col("p") > 0, pl.col("p") < pl.col("n"))
         known = mixed.select(*KEY, *METRICS).collect()
@@ -81,7 +78,8 @@ def _orders(evidence: Evidence) -> Iterator[tuple[object, ...]]:
             for bound in AFFINE:
                 values = rb.bounded(metric, bound).from_value(kept[metric].to_numpy(writable=True), n, p)
                 bounded = scores_of_runs(kept.with_columns(pl.Series(metric, values)), metric, by=("loss", "bounding"))
-                yield (*column, metric, bound, *_compared(plain, bounded))
+                found.append((*column, metric, bound, *_compared(plain, bounded)))
+    return pl.DataFrame(found, schema=COLUMNS, orient="row")
 
 
 def _compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
@@ -97,12 +95,9 @@ def _compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
     first, second = np.triu_indices(len(plain.systems), 1)
     inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
     exchanged = adjusted({pair: p_exchanged(each) for pair, each in zip(pairs, both, strict=True)})
+    changed = np.array(list(exchanged.values())) <= LEVEL
+    counts = inverted, changed, differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded
     tau = float(stats.kendalltau(*means).statistic)
-    counts = (
-        inverted,
-        np.array(list(exchanged.values())) <= LEVEL,
-        *(differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded),
-    )
     return len(plain.systems), len(pairs), tau, *(int(of_pairs.sum()) for of_pairs in counts)
 
 
@@ -226,32 +221,26 @@ def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[st
     if not picked:
         return
     by = {
-        part: {name: rows.filter(pl.col("selection") == part) for name, rows in variants.items()}
-        for part in ("validation", "test")
+        part: {name: rows.filter(selection=part) for name, rows in variants.items()} for part in ("validation", "test")
     }
     chosen = picked_rows(by["validation"], picked)
     for training in trainings(chosen):
-        own = _of(chosen, training)
-        rates = {
-            name: _option(part, "learning_rate") for name, rows in variants.items() if len(part := _of(rows, training))
-        }
+        of = dict(zip(("loss", "bounding"), training, strict=True))
+        own, winner = chosen.filter(**of), chosen.filter(loss=WINNER[0], bounding=WINNER[1])
+        ran = {name: part for name, rows in variants.items() if len(part := rows.filter(**of))}
+        rates = {name: _option(part, "learning_rate") for name, part in ran.items()}
         rate = rates[picked[training]]
-        row = {"nsr": nsr, "temperature": _option(own, "temperature"), "loss": training[0], "bounding": training[1]}
-        row |= {"rate": rate, "at_edge": len(rates) > 1 and rate in (min(rates.values()), max(rates.values()))}
+        row: dict[str, object] = {"nsr": nsr, "temperature": _option(own, "temperature"), **of, "rate": rate}
+        row["at_edge"] = len(rates) > 1 and rate in (min(rates.values()), max(rates.values()))
         row["n_trainings"] = own.select("fold", "seed").n_unique()
         for metric in METRICS:
             row[metric] = _mean(own, metric)
-            row[f"test_picked_{metric}"] = max(_mean(_of(by["test"][name], training), metric) for name in rates)
-            if training != WINNER and len(winner := _of(chosen, WINNER)):
+            row[f"test_picked_{metric}"] = max(_mean(by["test"][name].filter(**of), metric) for name in rates)
+            if training != WINNER and len(winner):
                 scores = scores_of_runs(pl.concat([winner, own]), metric, by=("loss", "bounding"))
                 measured = contrast(scores.pair(*map(" / ".join, (WINNER, training)))).measured
                 row |= zip((f"{metric}_{name}" for name in ("behind", "low", "high")), measured, strict=True)
         yield row
-
-
-def _of(rows: pl.DataFrame, training: Training) -> pl.DataFrame:
-    loss, bounding = training
-    return rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
 
 
 def _option(rows: pl.DataFrame, name: str) -> float:

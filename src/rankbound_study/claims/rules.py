@@ -132,8 +132,9 @@ class Family(Generic[Key]):
         """The smallest difference that matters, the same for all."""
         return max(one.margin for one in self.contrasts.values())
 
+    @cached_property
     def gains(self) -> list[Key]:
-        """Return the keys (cells) that gain significantly more than what matters.
+        """The keys (cells) that gain significantly more than what matters.
 
         nDCG and the cut-offs are two families, by Holm at half the level each: ten cut-offs do not hide a gain in nDCG.
         """
@@ -207,7 +208,7 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     # Confirmed if all are significantly below the smallest gain that matters, refuted if one is above it.
     "none gains": _rule(
         lambda one: all(each.p_below(each.margin) <= LEVEL for each in one.contrasts.values()),
-        lambda one: bool(one.gains()),
+        lambda one: bool(one.gains),
     ),
     # Refuted if all are below zero or alike.
     "some are higher": _rule(
@@ -235,23 +236,14 @@ DECIDING: Mapping[str, Callable[[Family[Any]], Any] | None] = {
 FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "count": len,
     "positive": lambda family: sum(mean > 0 for mean in family.means),
-    "higher": lambda family: len(family.higher),
-    "lower": lambda family: len(family.lower),
-    "limit": lambda family: family.limit,
-    "above": lambda family: len(family.above),
-    "below": lambda family: len(family.below),
     "at_below": lambda family: family.named(family.below),
-    "within": lambda family: len(family.within),
-    "beyond": lambda family: len(family.beyond),
     "at_beyond": lambda family: family.named(family.beyond),
     "short": lambda family: sum(p <= LEVEL / 2 for p in family.adjusted(lambda one: one.p_below(one.margin)).values()),
     "no_worse": lambda family: sum(one.p_above(-one.margin) <= LEVEL for one in family.contrasts.values()),
     "worse": lambda family: sum(one.p_below(-one.margin) <= LEVEL for one in family.contrasts.values()),
-    "gains": lambda family: len(family.gains()),
-    "at_gains": lambda family: among(list(map(str, family.gains()))),
+    "at_gains": lambda family: among(list(map(str, family.gains))),
     "at_against": lambda family: among([str(key) for key in family.lower]),
     "mean": lambda family: signed(float(np.mean(family.means))),
-    "margin": lambda family: family.margin,
     "changes": lambda family: ", ".join(map(str, family.contrasts.values())),
     "points": lambda family: ", ".join(one.points for one in family.contrasts.values()),
     "by_column": lambda family: ", ".join(f"{one} on {key.column}" for key, one in family.contrasts.items()),
@@ -267,7 +259,8 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "at_most": Family.most,
     "at_widest": Family.widest,
 }
-"""What a sentence about differences can name, by name: counts, the differences at either end, and their keys."""
+"""What a sentence about differences can name beside the attributes of `Family`, whose lists of keys count as numbers:
+other counts, the differences at either end, and their keys."""
 
 
 def _without_nrbp(family: Family[Any]) -> Family[Any]:
@@ -288,7 +281,12 @@ class _Facts(dict[str, object]):
         self._family = family
 
     def __missing__(self, name: str) -> object:
-        return FACTS[name](self._family)
+        if name in FACTS:
+            return FACTS[name](self._family)
+        if not hasattr(self._family, name):
+            raise KeyError(name)
+        found = getattr(self._family, name)
+        return len(found) if isinstance(found, list) else found
 
 
 def adjusted(p_values: Mapping[Key, float]) -> dict[Key, float]:
@@ -395,20 +393,16 @@ class Sample:
     @property
     def topics_needed(self) -> int | None:
         """The number of topics that would decide with the present seeds; None if no number does."""
-        return _needed(self.topics, self.of_topics, self._enough - self.of_trainings)
+        return self._needed(self.topics, self.of_topics, self.of_trainings)
 
     @property
     def seeds_needed(self) -> int | None:
         """The number of seeds that would decide with the present topics; None if no number does."""
-        return _needed(self.seeds, self.of_trainings, self._enough - self.of_topics) if self.of_trainings else None
+        return self._needed(self.seeds, self.of_trainings, self.of_topics) if self.of_trainings else None
 
-    @property
-    def _enough(self) -> float:
-        return (self.margin / REACH) ** 2
-
-
-def _needed(count: int, variance: float, room: float) -> int | None:
-    return math.ceil(count * variance / room) if room > 0 else None
+    def _needed(self, count: int, variance: float, other_variance: float) -> int | None:
+        room = (self.margin / REACH) ** 2 - other_variance
+        return math.ceil(count * variance / room) if room > 0 else None
 
 
 def sample_of_most(contrasts: Mapping[Key, Contrast]) -> Sample:

@@ -19,6 +19,7 @@ $V$ comes from a bootstrap of all cells that draws the same topics and trainings
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -95,47 +96,46 @@ POINTS = 400
 """Number of scores at which the distributions are compared: quantiles of both together."""
 
 
-def distance(of: Pair) -> float:
-    """Return the largest distance between the cumulative shares of lists, in which topics weigh equally."""
-    return float(np.abs(_steps(of.a, of.b).sum(0)).max())
+class Distance(NamedTuple):
+    """The largest distance between two cumulative shares of lists, in which topics weigh equally.
+
+    Attributes:
+        p_value: the share of random swaps of each topic's two sets of lists that give a distance at least as large.
+        upper: the upper 95 % limit, from a bootstrap of topics. A largest distance is larger in samples than in truth,
+            so that the limit is too high rather than too low.
+    """
+
+    value: float
+    p_value: float
+    upper: float
 
 
-def permuted_p_value(of: Pair) -> float:
-    """Return the share of random swaps of each topic's two sets of lists that give a distance at least as large."""
+def distance(of: Pair) -> Distance:
+    """Return the distance of the distributions of two systems' scores."""
     steps = _steps(of.a, of.b)
     observed = np.abs(steps.sum(0)).max()
     signs = np.random.default_rng(0).integers(0, 2, (RESAMPLES, len(steps))) * 2.0 - 1
     reached = np.abs(signs @ steps).max(1) >= observed - 1e-12
-    return float((1 + reached.sum()) / (1 + RESAMPLES))
-
-
-def upper_limit(of: Pair) -> float:
-    """Return the upper 95 % limit of the distance, from a bootstrap of topics.
-
-    A largest distance is larger in samples than in truth, so that the limit is too high rather than too low.
-    """
-    steps = _steps(of.a, of.b)
-    resampled = draws(np.random.default_rng(0), len(steps), RESAMPLES) @ steps
-    return float(np.quantile(np.abs(resampled).max(1), 1 - LEVEL))
+    resampled = np.abs(draws(np.random.default_rng(0), len(steps), RESAMPLES) @ steps).max(1)
+    p_value = float((1 + reached.sum()) / (1 + RESAMPLES))
+    return Distance(float(observed), p_value, float(np.quantile(resampled, 1 - LEVEL)))
 
 
 def _steps(a: Floats, b: Floats) -> Floats:
-    """Return every topic's contribution to the difference of the two distributions, `(n_topics, n_points)`."""
+    """Return every topic's contribution to the difference of the two distributions, `(n_topics, n_points)`.
+
+    It is that of the shares of the topic's lists that score at most each point.
+    """
     both = np.concatenate([a[np.isfinite(a)], b[np.isfinite(b)]])
     points = np.unique(np.quantile(both, np.linspace(0, 1, POINTS), method="inverted_cdf"))
-    found: Floats = (_shares(a, points) - _shares(b, points)) / len(a)
-    return found
-
-
-def _shares(values: Floats, points: Floats) -> Floats:
-    """Return the share of every topic's lists that score at most each point."""
-    flat = values.reshape(len(values), -1)
-    known = np.isfinite(flat)
-    rows = np.nonzero(known)[0]
-    counts = np.zeros((len(flat), len(points) + 1))
-    np.add.at(counts, (rows, np.searchsorted(points, flat[known])), 1.0)
-    shares: Floats = counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True)
-    return shares
+    shares: list[Floats] = []
+    for values in (a, b):
+        flat = values.reshape(len(values), -1)
+        known = np.isfinite(flat)
+        counts = np.zeros((len(flat), len(points) + 1))
+        np.add.at(counts, (np.nonzero(known)[0], np.searchsorted(points, flat[known])), 1.0)
+        shares.append(counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True))
+    return (shares[0] - shares[1]) / len(a)
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,11 @@ def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
             of_trainings[key] = _drawn_trainings(random, trained, one.drawings)
         source = cell.column.source
         topics = drawn[source][:, [places[source][name] for name in one.units]]
-        means[:, number] = _weighted_means(differences, topics, of_trainings[key])
+        lists = any_over(np.isfinite(differences), 2)
+        weighted = np.nan_to_num(differences) / np.maximum(lists.sum(1), 1)[:, None, None]
+        sums = topics @ weighted.reshape(len(weighted), -1)
+        weights = of_trainings[key].reshape(RESAMPLES, -1)
+        means[:, number] = (sums * weights).sum(1) / np.maximum(topics.sum(1), 1)
     return means
 
 
@@ -234,12 +238,4 @@ def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings:
     weights = 1 + spread * (draws(random, count, RESAMPLES) - 1)
     found = np.zeros((RESAMPLES, *trained.shape))
     found[:, trained] = weights[:, member] / np.broadcast_to(trained.sum(1)[:, None], trained.shape)[trained]
-    return found
-
-
-def _weighted_means(differences: Floats, topics: Floats, seeds: Floats) -> Floats:
-    lists = any_over(np.isfinite(differences), 2)
-    weighted = np.nan_to_num(differences) / np.maximum(lists.sum(1), 1)[:, None, None]
-    sums = topics @ weighted.reshape(len(weighted), -1)
-    found: Floats = (sums * seeds.reshape(len(seeds), -1)).sum(1) / np.maximum(topics.sum(1), 1)
     return found

@@ -33,7 +33,8 @@ def write(path: Path, rulings: Mapping[str, Ruling]) -> None:
         for claim, one in rulings.items()
     }
     with atomic_path(path) as temporary:
-        text = json.dumps(found, default=_plain, indent=1, ensure_ascii=False, allow_nan=False)
+        # Numbers of NumPy become those of Python.
+        text = json.dumps(found, default=np.generic.item, indent=1, ensure_ascii=False, allow_nan=False)
         temporary.write_text(f"{text}\n", "utf-8")
 
 
@@ -41,10 +42,3 @@ def read(path: Path) -> dict[str, Ruling]:
     """Read the rulings that `python -m rankbound_study theorems` wrote."""
     with reading(path):
         return {claim: Ruling(**fields) for claim, fields in json.loads(path.read_text("utf-8")).items()}
-
-
-def _plain(value: object) -> object:
-    """Return a number of NumPy as one of Python."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r} is no number")

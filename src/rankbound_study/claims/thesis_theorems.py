@@ -330,7 +330,16 @@ def _excesses(of: ScoreDistribution) -> list[float]:
 @theorem("T19")
 def only_simulation_yields_the_distributions() -> Ruling:
     """Compare the library's exact distributions with all orders: enumerated, or counted by halves."""
-    shares = [_same_shares(metric, n, p) for metric in ("nDCG", "nRBP") for n, p in MIXED]
+    # The distribution should have the scores of all orders, each with its share of them.
+    shares = []
+    for metric, (n, p) in product(("nDCG", "nRBP"), MIXED):
+        counts = Counter(round(float(value), 9) for value in values(metric, n, p))
+        scores, found = sorted(counts), rb.score_distribution(metric, n=n, p=p)
+        shares.append(
+            len(found.support) == len(scores)
+            and np.allclose(found.support, scores, rtol=0, atol=1e-8)
+            and np.allclose(found.probability, [counts[score] / comb(n, p) for score in scores], rtol=0, atol=SAME)
+        )
     distance = max(_distance_from_counts(metric, *LONG) for metric in ("nDCG", "nRBP"))
     apart = f"they differ by {distance:.2g} in probability, more than {TABLE_ERROR:g}."
     within = f"to within {TABLE_ERROR:g} in probability."
@@ -338,16 +347,6 @@ def only_simulation_yields_the_distributions() -> Ruling:
     facts |= {"long": LONG, "of_long": within if distance <= TABLE_ERROR else apart}
     simulated = not all(shares) or distance > TABLE_ERROR
     return Ruling(holds(simulated), facts, sum(shares) / len(shares), n=len(shares) + 2)
-
-
-def _same_shares(metric: str, n: int, p: int) -> bool:
-    """Check that the distribution has the scores of all orders, each with its share of them."""
-    counts = Counter(round(float(value), 9) for value in values(metric, n, p))
-    scores, found = sorted(counts), rb.score_distribution(metric, n=n, p=p)
-    return len(found.support) == len(scores) and bool(
-        np.allclose(found.support, scores, rtol=0, atol=1e-8)
-        and np.allclose(found.probability, [counts[score] / comb(n, p) for score in scores], rtol=0, atol=SAME)
-    )
 
 
 def _distance_from_counts(metric: str, n: int, p: int) -> float:

@@ -14,6 +14,7 @@ If no pair exchanges places, at most 5 % of all studies refute; if one does by $
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -89,12 +90,10 @@ def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.
 def columns_of(evidence: Evidence, experiment: str, dataset: str) -> list[DataSet]:
     """Return the columns of a data set on which an experiment ran."""
     found = []
-    try:
+    with suppress(MissingEvidence):
         for column in columns(evidence, dataset):
             if evidence.variants(experiment, column.dataset, column.nsr):
                 found.append(column)
-    except MissingEvidence:
-        pass
     return found
 
 
@@ -122,7 +121,7 @@ def side_by_side(
     """Return the scores of a loss and bounding in some rows, and of the same (or `against`) in others, as `SYSTEMS`."""
     metric = judge(training[0])
     parts = [
-        frame.filter(pl.col("loss") == loss, pl.col("bounding") == bounding).select(
+        frame.filter(loss=loss, bounding=bounding).select(
             pl.lit(name).alias(SYSTEM), "topic", "fold", "seed", "drawing", metric
         )
         for name, frame, (loss, bounding) in zip(SYSTEMS, (rows, other), (training, against or training), strict=True)
@@ -177,12 +176,7 @@ def picked_by_validation(evidence: Evidence, experiment: str, column: DataSet, m
 
 def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]) -> pl.DataFrame:
     """Return the rows of every loss and bounding from its picked variant."""
-    return pl.concat(
-        [
-            rows[name].filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
-            for (loss, bounding), name in picked.items()
-        ]
-    )
+    return pl.concat(rows[name].filter(loss=loss, bounding=bounding) for (loss, bounding), name in picked.items())
 
 
 _SEPARATOR = " / "
@@ -196,7 +190,7 @@ class OrderKept:
         pairs: the number of pairs.
         exchanged: the pairs that are shown to exchange places.
         open: the number of pairs that are neither shown to exchange places nor not to.
-        p_kept, p_exchanged: p-values of both verdicts.
+        verdict: refuted if a pair exchanges places, confirmed if none does by the margin.
         margin: the smallest advantage on each side that counts as an exchange.
         tau: the smallest Kendall's tau between the orders of two choices, by means over all seeds.
         has_seeds: every choice has several seeds; without them, differences between trainings are unknown.
@@ -205,16 +199,10 @@ class OrderKept:
     pairs: int
     exchanged: Sequence[str]
     open: int
-    p_kept: float
-    p_exchanged: float
+    verdict: str
     margin: float
     tau: float
     has_seeds: bool = True
-
-    @property
-    def verdict(self) -> str:
-        """Refuted if a pair exchanges places, confirmed if none does by the margin."""
-        return by_p(self.p_kept, self.p_exchanged) if self.has_seeds else INCONCLUSIVE
 
     def __str__(self) -> str:
         if not self.has_seeds:
@@ -241,30 +229,27 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
     if len(names) < 2:
         raise MissingEvidence(f"an order needs two losses, and the experiment has {len(names)}: add others to it")
     scores = [scores_of_runs(rows, metric, by=("loss", "bounding")) for rows in choices]
-    unknown = {_SEPARATOR.join(one) for one in untuned}
-    found: dict[str, list[Contrast]] = {}
+    margin, unknown = smallest_effect(metric), {_SEPARATOR.join(one) for one in untuned}
+    kept: dict[str, float] = {}
+    exchanged: dict[str, float] = {}
+    has_seeds = True
     for both in combinations(names, 2):
         pairs = [each.pair(*both) for each in scores]
         for one in pairs:
             enough(len(one.units), f"with a score of {both[0]} and {both[1]}")
-        found[" and ".join(both)] = list(map(contrast, pairs))
-    tested = {
-        key: [one.estimate for one in each] for key, each in found.items() if not unknown & set(key.split(" and "))
-    }
-    margin = smallest_effect(metric)
-    kept = {key: _p_kept(tested[key], margin) if key in tested else 1.0 for key in found}
-    exchanged = adjusted({key: p_exchanged(tested[key]) if key in tested else 1.0 for key in found})
-    shown = sorted((key for key in found if by_p(1.0, exchanged[key]) != INCONCLUSIVE), key=lambda key: exchanged[key])
-    return OrderKept(
-        len(found),
-        shown,
-        sum(by_p(kept[key], exchanged[key]) == INCONCLUSIVE for key in found),
-        max(kept.values()),
-        min(exchanged.values()),
-        margin,
-        least_tau(choices, metric),
-        all(one.seeds > 1 for each in found.values() for one in each),
-    )
+        found, key = list(map(contrast, pairs)), " and ".join(both)
+        has_seeds = has_seeds and all(one.seeds > 1 for one in found)
+        tested = [] if unknown & set(both) else [one.estimate for one in found]
+        exchanged[key] = p_exchanged(tested) if tested else 1.0
+        # All differences are below the margin, or all above minus the margin.
+        below = max((one.p_below(margin) for one in tested), default=1.0)
+        above = max((one.p_above(-margin) for one in tested), default=1.0)
+        kept[key] = min(1.0, 2 * min(below, above))
+    exchanged = adjusted(exchanged)
+    shown = sorted((key for key in kept if by_p(1.0, exchanged[key]) != INCONCLUSIVE), key=lambda key: exchanged[key])
+    undecided = sum(by_p(kept[key], exchanged[key]) == INCONCLUSIVE for key in kept)
+    verdict = by_p(max(kept.values()), min(exchanged.values())) if has_seeds else INCONCLUSIVE
+    return OrderKept(len(kept), shown, undecided, verdict, margin, least_tau(choices, metric), has_seeds)
 
 
 def p_exchanged(of_choices: Sequence[Estimate]) -> float:
@@ -272,13 +257,6 @@ def p_exchanged(of_choices: Sequence[Estimate]) -> float:
     above = min(one.p_above(0.0) for one in of_choices)
     below = min(one.p_below(0.0) for one in of_choices)
     return min(1.0, len(of_choices) * max(above, below))
-
-
-def _p_kept(of_choices: Sequence[Estimate], margin: float) -> float:
-    """Return the p-value that is small if all differences are below the margin, or all above minus the margin."""
-    below = max(one.p_below(margin) for one in of_choices)
-    above = max(one.p_above(-margin) for one in of_choices)
-    return min(1.0, 2 * min(below, above))
 
 
 _TRAINING = ("loss", "bounding")

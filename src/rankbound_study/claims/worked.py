@@ -123,12 +123,6 @@ def _over_orders(quantity: str, of_order: Callable[[Sequence[int]], float], *, t
         yield part, "mean", quantity, sum(values) / len(values)
 
 
-def _rank_sum(order: Sequence[int]) -> float:
-    """Return the first term of equation 2.12: the nRBP loss plus the P(P-1)/2 that it subtracts."""
-    relevant = sum(order)
-    return _score("nRBP", order) + relevant * (relevant - 1) / 2
-
-
 def _murphy() -> Iterator[Entry]:
     """Yield Murphy's numbers: linear gain over log2(i), the first item undiscounted (eq. 9.128)."""
     variant = "(gain=linear,discount=log2(r))"
@@ -153,7 +147,10 @@ WORKED_TABLES: dict[str, Callable[[], Iterator[Entry]]] = {
     ),
     "table_2_4": _average_precision,
     "table_3_1": lambda: _over_orders("DCG", partial(_score, "DCG"), total=False),
-    "table_3_2": lambda: _over_orders("L1", _rank_sum, total=False),
+    # The first term of equation 2.12: the nRBP loss plus the P(P-1)/2 that it subtracts.
+    "table_3_2": lambda: _over_orders(
+        "L1", lambda order: _score("nRBP", order) + sum(order) * (sum(order) - 1) / 2, total=False
+    ),
     "table_3_3": lambda: _over_orders("AP", partial(_score, "AP"), total=True),
     "table_murphy_9_3": _murphy,
 }
