@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import boto3
 import yaml
 
 from tests.dvc.conftest import BUCKET, STUDY, clone_of, git
@@ -41,6 +40,8 @@ def test_a_folder_holds_no_licensed_rows_but_its_own_does(origin: Project) -> No
 
 
 def test_through_s3_to_a_clone_that_has_nothing_to_do(origin: Project, s3: str) -> None:
+    import boto3
+
     client = boto3.client("s3", endpoint_url=s3)
     client.create_bucket(Bucket=BUCKET)
     sender = clone_of(origin, "sender")
