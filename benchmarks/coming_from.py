@@ -5,12 +5,14 @@ Prints a table of docs/coming_from.md for each of the two that is installed, and
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import yaml
 
 import rankbound as rb
 from benchmarks.data import Array
@@ -69,25 +71,9 @@ def of_recbole(text: str, given: Lists) -> float:
     return float(value)
 
 
-Tool = tuple[Callable[[str, Lists], float], Mapping[str, str]]
-OF: Mapping[str, Tool] = {
-    "CatBoost": (
-        of_catboost,
-        {
-            **dict.fromkeys(("NDCG", "NDCG:top=3", "NDCG:top=3;type=Exp", "DCG:top=3", "DCG:top=3;type=Exp"), "graded"),
-            **dict.fromkeys(("MAP", "MAP:top=3", "MRR", "MRR:top=3", "PrecisionAt:top=3", "RecallAt:top=3"), "binary"),
-            "QueryAUC": "binary",
-            "QueryAUC:type=Ranking": "graded",
-            "PairLogit": "first",
-            "RMSE": "first",
-            **dict.fromkeys(("QuerySoftMax", "Logloss"), "first binary"),
-        },
-    ),
-    "RecBole": (
-        of_recbole,
-        dict.fromkeys(("NDCG@3", "MAP@3", "MRR@3", "Hit@3", "Precision@3", "Recall@3", "GAUC"), "binary"),
-    ),
-}
+_TEXTS: Mapping[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+_VALUES = {"CatBoost": of_catboost, "RecBole": of_recbole}
+OF = {tool: (_VALUES[tool], texts) for tool, texts in _TEXTS.items()}
 """Tool -> its value of a text, and its texts with the form of the lists that they are tried on."""
 LOSSES = ("PairLogit", "RMSE", "QuerySoftMax", "Logloss")
 

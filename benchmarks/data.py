@@ -4,11 +4,12 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import yaml
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -213,12 +214,6 @@ def write_parts(folder: Path, judged: JudgedSet, share: float = 1.0, parts: int 
         yield path
 
 
-def write_text(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
-    """Write the text of a data set as one file."""
-    (text,) = write_parts(path.parent, judged, share, parts=1)
-    text.rename(path)
-
-
 def write_folds(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
     """Write an archive in MSLR-WEB10K's layout, without the training files, which no step reads.
 
@@ -262,29 +257,21 @@ def generated_source(name: str, archive: Path) -> "RawSource":
 # Ratings.
 
 
-@dataclass(frozen=True)
-class Edition:
-    """An edition of MovieLens: its member of the archive, its numbers, and its layout; `shares` are of the stars."""
+class Edition(NamedTuple):
+    """An edition of MovieLens, a row of `data.yaml`."""
 
     member: str
     users: int
     movies: int
     rows: int
     separator: str
-    stars: tuple[float, ...]
-    shares: tuple[float, ...]
+    stars: Sequence[float]
+    shares: Sequence[float]
     header: bool = False
 
 
-_STARS = (1, 2, 3, 4, 5)
-_HALVES = (0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5)
-_OF_100K, _OF_1M = (0.061, 0.114, 0.271, 0.342, 0.212), (0.056, 0.108, 0.261, 0.349, 0.226)
-_OF_25M = (0.016, 0.031, 0.016, 0.066, 0.050, 0.196, 0.127, 0.266, 0.088, 0.144)
-EDITIONS = {
-    "movielens-100k": Edition("ml-100k/u.data", 943, 1_682, 100_000, "\t", _STARS, _OF_100K),
-    "movielens-1m": Edition("ml-1m/ratings.dat", 6_040, 3_706, 1_000_209, "::", _STARS, _OF_1M),
-    "movielens-25m": Edition("ml-25m/ratings.csv", 162_541, 59_047, 25_000_095, ",", _HALVES, _OF_25M, header=True),
-}
+_EDITIONS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+EDITIONS = {name: Edition(**row) for name, row in _EDITIONS.items()}
 # A user's fewest ratings, and the standard deviation of the logarithm of the users' numbers of ratings.
 FEWEST, _SPREAD = 20, 1.1
 # Of popularity: a movie's share is as its rank to this power, negative.

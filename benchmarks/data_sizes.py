@@ -12,10 +12,12 @@ import json
 import sys
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import yaml
 
 from benchmarks import data
 from benchmarks.runner import Cost, cost_of
@@ -23,17 +25,8 @@ from rankbound_study.config.sections.description import known_set
 
 MSLR, MSLR_TEXT = "mslr-web10k", "mslr-web30k"
 SETS = (MSLR, MSLR_TEXT, *data.EDITIONS)
-_SETTINGS = {"optimiser": "adam", "learning_rate": 0.001, "epochs": 1, "batch_size": 100, "scale": "standard"}
-_TREES = {"name": "boosted-trees", "rounds": 10, "every": 10, "leaves": 15, "min_rows": 20}
-_PAIRS = {"batches": "pairs", "pairs": 10_000}
-
-METHODS: dict[str, dict[str, Any]] = {
-    "LambdaMART": {"family": "rank", "model": _TREES, "settings": {}, "loss": "LambdaRank"},
-    "Class-LR": {"family": "class", "model": {"name": "linear"}, "settings": {"batches": "items"}, "loss": "logistic"},
-    "RankNet": {"family": "rank", "model": {"name": "mlp", "hidden": [100, 30]}, "settings": _PAIRS, "loss": "RankNet"},
-}
-_JOB = {"study": "size", "protocol": "honest", "dataset": f"{MSLR}-label2", "nsr": None, "bounding": "none"}
-_JOB |= {"target": "relevance", "judged_by": "nDCG@10", "folds": [1], "seeds": [0]}
+_ROWS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+METHODS: Mapping[str, Mapping[str, Any]] = _ROWS["methods"]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -65,10 +58,10 @@ def step(title: str, *command: object) -> Cost:
 def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
     """Write the files of a set into a folder, print their sizes, and run the steps."""
     if chosen.set == MSLR_TEXT:
-        text, packed, model, run = (
-            folder / name for name in ("all.txt", "all.arrow", "model.safetensors", "run.parquet")
-        )
-        data.write_text(text, data.MSLR_WEB30K, share=chosen.share)
+        files = ("all.txt", "all.arrow", "model.safetensors", "run.parquet")
+        text, packed, model, run = (folder / name for name in files)
+        (written,) = data.write_parts(folder, data.MSLR_WEB30K, chosen.share, parts=1)
+        written.rename(text)
         step("pack", "rankbound", "pack", _with_size(text), packed)
         training = ("--model", "mlp", "--bound", "min-max", "--epochs", 1, "--batch-size", 64, "--device", "cpu")
         step("train", "rankbound", "train", _with_size(packed), "--out", model, *training)
@@ -99,8 +92,8 @@ def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
         step(f"sample {reading}", study, "sample", name, *files, "--options", json.dumps(options))
     for method in chosen.methods if is_mslr else ():
         files = ("--instances", folder / "label2.parquet", "--lists", rows, "--out", folder / f"{method}.parquet")
-        settings = METHODS[method]["settings"] and {**_SETTINGS, **METHODS[method]["settings"]}
-        job = {**_JOB, "method": method, **METHODS[method], "settings": settings}
+        settings = METHODS[method]["settings"] and {**_ROWS["settings"], **METHODS[method]["settings"]}
+        job = {**_ROWS["job"], "method": method, **METHODS[method], "settings": settings}
         step(f"job {method}", study, "job", *files, "--options", json.dumps(job))
     if is_mslr and chosen.tables:
         csv, parquet = folder / "rows.csv", folder / "rows-table.parquet"

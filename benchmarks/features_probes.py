@@ -48,10 +48,7 @@ def differ(one: Any, other: Any) -> bool:
 
 INFORMATIVE = Batch(torch.tensor([2.0, 1.0, 3.0, 1.0, 0.5]), torch.tensor([1, 0, 0, 0, 1]), [3, 2])
 FLAT = INFORMATIVE.scores, INFORMATIVE.relevance, INFORMATIVE.offsets
-APART = [
-    Batch(scores, labels, [len(scores)])
-    for scores, labels in zip(*(one.split([3, 2]) for one in FLAT[:2]), strict=True)
-]
+APART = [Batch(*both, [len(both[0])]) for both in zip(*(one.split([3, 2]) for one in FLAT[:2]), strict=True)]
 """Its two lists."""
 _THREE = torch.tensor([1.0, 2.0, 3.0])
 WITH_UNINFORMATIVE = Batch(torch.cat([FLAT[0], _THREE]), torch.cat([FLAT[1], 0 * _THREE.long()]), [3, 2, 3])
@@ -133,12 +130,12 @@ def memory(library: str) -> Seen:
 
 
 def memory_of_lightgbm() -> Seen:
-    verdict, note = memory("LightGBM")
+    seen = memory("LightGBM")
     try:
         lightgbm_tree(one_list(10_001))
     except Exception as error:
-        return holds(verdict == YES, f"{note}; {error}", PARTLY)
-    return Seen(verdict, note)
+        return holds(seen.verdict == YES, f"{seen.note}; {error}", PARTLY)
+    return seen
 
 
 def uninformative(library: str) -> Seen:
@@ -213,8 +210,8 @@ def lightgbm_trees(rows: Any = ROWS, relevance: Any = RELEVANCE, **columns: Any)
     return use("lightgbm").train(QUIET, use("lightgbm").Dataset(rows, relevance, group=SIZES, **columns), 5)
 
 
-def lightgbm_scores(rows: Any = ROWS, relevance: Any = RELEVANCE, **columns: Any) -> Any:
-    return lightgbm_trees(rows, relevance, **columns).predict(rows)
+def lightgbm_scores(rows: Any = ROWS, *relevance: Any, **columns: Any) -> Any:
+    return lightgbm_trees(rows, *relevance, **columns).predict(rows)
 
 
 def lightgbm_curves(rounds: int, data: Any = None, **settings: Any) -> dict[str, Any]:
@@ -410,8 +407,10 @@ def recbole(model: str) -> Any:
     settings = {"data_path": folder.name, "checkpoint_dir": folder.name, "use_gpu": False, "show_progress": False}
     settings |= {"state": "CRITICAL", "epochs": 30, "learning_rate": 0.05, "embedding_size": 8, "seed": 0, "topk": [3]}
     settings |= {"load_col": {"inter": ["user_id", "item_id", "timestamp"]}, "metrics": ["NDCG"]}
-    settings |= {"valid_metric": "NDCG@3"}
-    settings |= {"eval_args": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"}}
+    settings |= {
+        "valid_metric": "NDCG@3",
+        "eval_args": {"split": {"LS": "valid_and_test"}, "order": "TO", "mode": "full"},
+    }
     config = use("recbole.config").Config(model=model, dataset="tiny", config_dict=settings)
     dataset = use("recbole.data").create_dataset(config)
     training, validation, test = use("recbole.data").data_preparation(config, dataset)
@@ -452,10 +451,8 @@ def means(library: str, scores: Sequence[float], relevance: Sequence[int]) -> li
     rows = torch.tensor([scores]), torch.tensor([relevance])
     match library:
         case "Rax":
-            metrics = use("rax").ndcg_metric, use("rax").mrr_metric
-            return [
-                float(metric(*(use("jax.numpy").array(one[0].float()) for one in rows), topn=10)) for metric in metrics
-            ]
+            tools, lists = use("rax"), [use("jax.numpy").array(one[0].float()) for one in rows]
+            return [float(metric(*lists, topn=10)) for metric in (tools.ndcg_metric, tools.mrr_metric)]
         case "allRank":
             tools = allrank("models.metrics")
             return [float(metric(rows[0], rows[1].float(), ats=[10])) for metric in (tools.ndcg, tools.mrr)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from jinja2 import Environment, StrictUndefined
 
 from benchmarks.runner import BUSY_CORES, OURS, Row, read_rows
 
@@ -87,30 +88,16 @@ def summary(folder: Path, quick: bool, figure: str = FIGURE) -> str:
     """Return the page of all results in `folder`; `figure` is its path to the plot of the losses."""
     results = read_results(folder)
     machines: dict[str, dict[str, Any]] = json.loads((folder / MACHINES).read_text("utf-8"))
-    parts = ["# Benchmark results", "Written by `python -m benchmarks --write-docs`; do not edit."]
-    texts = [machine["machine"] for machine in machines.values()]
-    if len(set(texts)) == 1:
-        parts.append(f"Measured on: {texts[0]}.")
-    else:
-        parts += ["Measured on:", "\n".join(f"- {key}: {text}." for key, text in zip(machines, texts, strict=True))]
-    busy = [key for key, machine in machines.items() if machine["cores used by others"] > BUSY_CORES]
-    if busy:
-        parts.append(f"**Others were using the machine when these began: {', '.join(busy)}. Not for conclusions.**")
-    if quick:
-        parts.append("**A quick run: small sizes, to show that everything works. Not for conclusions.**")
-    elif marks := [_mark(*outcome) for outcome in outcomes(results)]:
-        parts += ["## Marks", table(["what", "mark", "found", "allocator", "reached"], marks)]
-    for name, words in WORDS.items():
-        tables = {setting: rows for (asked, setting), rows in results.items() if asked == name}
-        if tables:
-            parts += [f"## {words['title']}", words["about"], f"`python -m benchmarks --only {name}`"]
-        for setting, rows in tables.items():
-            if len(tables) > 1:
-                parts.append(f"### {words['title']}: {_SETTINGS[setting]}")
-            parts += _by_size(rows) if len({row.size for row in rows}) > 1 else _by_contender(rows)
-        if tables and name == "loss":
-            parts.append(f"![Time of a step against the number of items, by library]({figure})")
-    return "\n\n".join(parts) + "\n"
+    questions: dict[str, dict[str, list[str]]] = {}
+    for (name, setting), rows in results.items():
+        parts = _by_size(rows) if len({row.size for row in rows}) > 1 else _by_contender(rows)
+        questions.setdefault(name, {})[setting] = parts
+    facts: dict[str, Any] = {"machines": machines, "quick": quick, "questions": questions, "figure": figure}
+    facts["busy"] = [key for key, machine in machines.items() if machine["cores used by others"] > BUSY_CORES]
+    facts["marks"] = [_mark(*outcome) for outcome in outcomes(results)]
+    layout = Environment(trim_blocks=True, undefined=StrictUndefined)
+    page = layout.from_string(Path(__file__).with_suffix(".md").read_text("utf-8"))
+    return page.render(facts, words=WORDS, settings=_SETTINGS, table=table).rstrip("\n") + "\n"
 
 
 def _mark(goal: Goal, setting: str, measured: Spread) -> list[str]:

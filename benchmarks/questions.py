@@ -30,21 +30,16 @@ def _step(prepare: Callable[..., Any], *arguments: Any, **keywords: Any) -> Call
     return partial(losses.step_of, partial(prepare, *arguments, **keywords))
 
 
-def _pairs(batch: data.Batch) -> int:
-    return sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True))
-
-
+_paired = partial(Contender, pairs=lambda batch: sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True)))
 _padded = partial(Contender, pairs=lambda batch: len(batch.sizes) * max(batch.sizes) ** 2)
 _BY_CHOICE = _step(losses.rankbound_loss, "nDCG", method="auto")
-_BY_PAIRS = _step(losses.rankbound_loss, "nDCG", method="direct")
-_OTHER_LOSS = _step(losses.pytorchltr_loss, "LambdaRank")
 AUTO = Contender(OURS, _BY_CHOICE, pairs=lambda batch: sum(batch.sizes))
-DIRECT = Contender(f"{OURS}, direct", _BY_PAIRS, pairs=_pairs, bytes_per_pair=55)
-DIRECT_TORCH = Contender("torch, P x N", _step(losses.direct_torch_loss), pairs=_pairs, bytes_per_pair=10)
+DIRECT = _paired(f"{OURS}, direct", _step(losses.rankbound_loss, "nDCG", method="direct"), bytes_per_pair=55)
+DIRECT_TORCH = _paired("torch, P x N", _step(losses.direct_torch_loss), bytes_per_pair=10)
 PADDED_TORCH = _padded("torch, N x N", _step(losses.padded_torch_loss, "nDCG"), bytes_per_pair=18)
 RAX = _padded("Rax", partial(losses.rax_step, "nDCG"), "rax", bytes_per_pair=18)
-PYTORCHLTR = _padded("pytorchltr*", _OTHER_LOSS, "pytorchltr", same=False, bytes_per_pair=120)
-OF_ONE_LIST = (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH, RAX, PYTORCHLTR)
+_OTHER_LOSS = _padded("pytorchltr*", _step(losses.pytorchltr_loss, "LambdaRank"), "pytorchltr", bytes_per_pair=120)
+OF_ONE_LIST = (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH, RAX, replace(_OTHER_LOSS, same=False))
 
 LENGTHS = (100, 300, 1_000, 3_000, 8_000, 20_000, 100_000, 1_000_000)
 LONG_LENGTHS = (8_000, 20_000, 100_000, 1_000_000)
@@ -88,7 +83,7 @@ def _short(quick: bool) -> Iterator[Cell]:
 
 EVALUATED, ITEMS = 10_000, 120
 _OF_DOOR: Mapping[str, Sequence[str]] = {
-    ARRAYS: ["sklearn"],
+    ARRAYS: ["scikit-learn (nDCG only)"],
     OBJECTS: ["ranx", "pytrec_eval"],
     DICTIONARIES: ["pytrec_eval", "ranx", "ir_measures"],
     FILES: ["pytrec_eval", "ranx", "ir_measures"],
@@ -101,8 +96,7 @@ def _evaluation(quick: bool, lists: int = EVALUATED, doors: Sequence[str] = DOOR
     runs, few = data.matrices(lists, ITEMS), data.matrices(10, ITEMS)
     for place, door in enumerate(doors):
         contenders = [Contender(OURS, partial(evaluated, OURS, door=door))]
-        for package in _OF_DOOR[door]:
-            name = {"sklearn": "scikit-learn (nDCG only)"}.get(package, package)
+        for name, package in ((one, {"scikit-learn (nDCG only)": "sklearn"}.get(one, one)) for one in _OF_DOOR[door]):
             contenders.append(Contender(name, partial(evaluated, package, door=door), package))
         yield Cell(f"from {door}, {lists:,} lists of {ITEMS}", place, runs, contenders, few)
 
@@ -136,8 +130,7 @@ def _tables(pairs: list[tuple[int, int]], samples: int, method: Any) -> None:
 def _order_by_order(pairs: list[tuple[int, int]], samples: int) -> None:
     draws = np.random.default_rng(0)
     for n, p in pairs:
-        relevance = (np.arange(n) < p).astype(float)
-        discounts = 1 / np.log2(np.arange(n) + 2)
+        relevance, discounts = (np.arange(n) < p).astype(float), 1 / np.log2(np.arange(n) + 2)
         ideal = discounts[:p].sum()
         scores = np.empty((samples, len(DISTRIBUTED)))
         for row in scores:
@@ -152,16 +145,16 @@ def _order_by_order(pairs: list[tuple[int, int]], samples: int) -> None:
 
 
 def _letor(quick: bool) -> Iterator[Cell]:
-    with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
-        parts = data.write_mq2008(Path(name), 50 if quick else 20_000)
+    works = {OURS: _convert, "scikit-learn, reading only": _read, "scikit-learn and pyarrow": _read_and_write}
+    with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as folder:
+        parts = data.write_mq2008(Path(folder), 50 if quick else 20_000)
         megabytes = sum(part.stat().st_size for part in parts) / 1e6
         noted = partial(Contender, note=lambda seconds: f"{megabytes / seconds:.0f} MB/s")
-        ours, read, written = (partial(partial, work) for work in (_convert, _read, _read_and_write))
-        peers = (
-            noted("scikit-learn, reading only", read, "sklearn"),
-            noted("scikit-learn and pyarrow", written, "sklearn"),
-        )
-        yield Cell(f"{megabytes:.0f} MB", round(megabytes), parts, [noted(OURS, ours), *peers])
+        packages = (None, "sklearn", "sklearn")
+        contenders = [
+            noted(name, partial(partial, works[name]), one) for name, one in zip(works, packages, strict=True)
+        ]
+        yield Cell(f"{megabytes:.0f} MB", round(megabytes), parts, contenders)
 
 
 def _to_lists(quick: bool) -> Iterator[Cell]:
@@ -238,13 +231,9 @@ def _rerankers(quick: bool) -> Iterator[Cell]:
     for n in (10,) if quick else (100, 1_000):
         for loss, makes in {**losses.RERANKED, "training step": losses.TRAINED}.items():
             trained = makes is losses.TRAINED
+            step = partial(losses.step_of_model, of_texts=trained)
             contenders = [
-                Contender(
-                    name,
-                    partial(losses.step_of_model, make, of_texts=trained),
-                    "sentence_transformers",
-                    same=not trained,
-                )
+                Contender(name, partial(step, make), "sentence_transformers", same=not trained)
                 for name, make in makes.items()
             ]
             yield Cell(f"{loss}, {n:,} documents", n, n, contenders, few=10)
@@ -307,10 +296,12 @@ def _guard(quick: bool) -> Iterator[Cell]:
         return Cell(size, 0, given, [Contender(OURS, ours, same=same), Contender(name, peer, package, True, same)], few)
 
     runs, few = data.matrices(200 if quick else EVALUATED, ITEMS), data.matrices(10, ITEMS)
-    ours, peer = (partial(evaluated, library, door=ARRAYS) for library in (OURS, "numpy"))
-    yield pair("evaluation of arrays", runs, ours, "NumPy", peer, few=few)
-    ours, peer = (partial(evaluated, library, door=DICTIONARIES) for library in (OURS, "pytrec_eval"))
-    yield pair("evaluation of dictionaries", runs, ours, "pytrec_eval", peer, "pytrec_eval", few)
+    for door, name, library, package in (
+        (ARRAYS, "NumPy", "numpy", None),
+        (DICTIONARIES, "pytrec_eval", "pytrec_eval", "pytrec_eval"),
+    ):
+        ours, peer = (partial(evaluated, one, door=door) for one in (OURS, library))
+        yield pair(f"evaluation of {door}", runs, ours, name, peer, package, few)
     for cell in _short(quick):
         if cell.size in _GUARDED:
             yield replace(cell, contenders=[replace(cell.contenders[place], same=False) for place in (0, 2)])
@@ -359,22 +350,21 @@ def _epoch_of_torch(given: tuple[Any, Any]) -> Call:
 
 def _files(quick: bool, count: int = 3) -> Iterator[Cell]:
     """Yield the evaluation of TREC files, from their paths to three means, by the first contenders."""
-    shape = (40, 100) if quick else (7_000, 1_000)
+    shape, of = (40, 100) if quick else (7_000, 1_000), partial(evaluated, door=FILES, count=3)
     contenders = [
-        Contender(OURS, partial(evaluated, OURS, door=FILES, count=3)),
-        Contender("pytrec_eval", partial(evaluated, "pytrec_eval", door=FILES, count=3), "pytrec_eval"),
-        Contender("trec_eval", _trec_eval, "trec_eval", same=False),
+        Contender(OURS, partial(of, OURS)),
+        Contender("pytrec_eval", partial(of, "pytrec_eval"), "pytrec_eval"),
     ]
+    contenders += [Contender("trec_eval", _trec_eval, "trec_eval", same=False)]
     size, runs, few = "TREC files, {:,} x {:,}".format(*shape), data.matrices(*shape), data.matrices(10, ITEMS)
     yield Cell(size, 0, runs, contenders[:count], few)
 
 
 def _trec_eval(runs: Any) -> Call:
     """Return the call of the C program, if it is on the path; it starts in a few milliseconds."""
-    measures = [word for name in ("ndcg_cut.10", "map", "recip_rank") for word in ("-m", name)]
-    return partial(
-        subprocess.run, ["trec_eval", *measures, *held_as(FILES, runs)[::-1]], check=True, capture_output=True
-    )
+    measures = ["-m", "ndcg_cut.10", "-m", "map", "-m", "recip_rank"]
+    command = ["trec_eval", *measures, *held_as(FILES, runs)[::-1]]
+    return partial(subprocess.run, command, check=True, capture_output=True)
 
 
 def _first(work: str, _: Any) -> Call:
@@ -385,8 +375,7 @@ def _first(work: str, _: Any) -> Call:
 
 
 def _starts(quick: bool) -> Iterator[Cell]:
-    works = "rb.metric('AP')", "rb.minimum('nDCG', 1_000, 10)"
-    for name, work in zip(("first AP", "first minimum"), works, strict=True):
+    for name, work in {"first AP": "rb.metric('AP')", "first minimum": "rb.minimum('nDCG', 1_000, 10)"}.items():
         yield Cell(f"{name} of a process", 0, None, [Contender(OURS, partial(_first, work), same=False)])
     command = ["-m", "rankbound", "evaluate", *held_as(FILES, data.matrices(2, 10)), "-m", "nDCG@10"]
     yield Cell("command line, 20 lines", 0, None, [Contender(OURS, partial(_process, command), same=False)])

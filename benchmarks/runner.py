@@ -9,6 +9,7 @@ installed, or would take too long or too much memory, are left out and say why.
 import csv
 import os
 import platform
+import re
 import resource
 import shutil
 import signal
@@ -23,7 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,8 +53,7 @@ class Elapsed(float):
     """The seconds of work within another process; where a call returns them, they count as its time."""
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(NamedTuple):
     """The length of a race: `fewest` to `most` rounds in about `seconds`, with turns of about `turn` seconds."""
 
     fewest: int
@@ -174,7 +174,7 @@ def measure(name: str, question: Question, quick: bool = False, peers: bool = Tr
             elif running and running[0] is cell.contenders[0]:
                 rows += _times(question, quick, cell, running, seconds_per_pair)
             unit = "MB" if question.in_memory else "s"
-            rows += [Row(cell.size, cell.n, name, unit=unit, note=why) for name, why in obstacles.items() if why]
+            rows += [Row(cell.size, cell.n, one, unit=unit, note=why) for one, why in obstacles.items() if why]
     return rows
 
 
@@ -187,8 +187,7 @@ def _times(
         if cell.few is not None:
             one.prepare(cell.few)()
         calls[one.name] = one.prepare(cell.data)
-    alike = {one.name: calls[one.name]() for one in running if one.same and question.check}
-    if question.check and alike:
+    if question.check and (alike := {one.name: calls[one.name]() for one in running if one.same}):
         question.check(alike)
     scales = {one.name: one.scale for one in running}
     rows, taken = race(calls, QUICK if quick else question.pace, cell.size, cell.n, scales)
@@ -228,8 +227,7 @@ def race(
 
 
 def _turn(call: Call, turn: float) -> float:
-    settling = _seconds(call)
-    if settling > _LONG_CALL:
+    if (settling := _seconds(call)) > _LONG_CALL:
         return settling
     taken: list[float] = []
     begin = time.perf_counter()
@@ -252,12 +250,13 @@ def _memories(
     for one in running:
         row = Row(cell.size, cell.n, one.name, unit="MB")
         try:
-            rows.append(replace(row, value=memory_of(question, quick, cell.size, one.name) / 1e6, rounds=1))
+            row = replace(row, value=memory_of(question, quick, cell.size, one.name) / 1e6, rounds=1)
         except subprocess.TimeoutExpired:
-            rows.append(replace(row, note=f"takes over {PATIENCE:.0f} s"))
+            row = replace(row, note=f"takes over {PATIENCE:.0f} s")
             seconds_per_pair[one.name] = PATIENCE / max(one.pairs(cell.data), 1)
         except subprocess.CalledProcessError as error:
-            rows.append(replace(row, note=f"failed: {(error.stderr.strip() or 'killed').splitlines()[-1]}"))
+            row = replace(row, note=f"failed: {(error.stderr.strip() or 'killed').splitlines()[-1]}")
+        rows.append(row)
     ours = max(next((row.value for row in rows if row.contender == OURS), float("nan")), 1.0)
     return [replace(row, **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), row.value / ours)) for row in rows]
 
@@ -299,8 +298,7 @@ def read_rows(path: Path) -> list[Row]:
 # The cost of processes and steps, and the machine in words.
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """The cost of a process.
 
     Attributes:
@@ -339,9 +337,9 @@ def cost_of(command: Sequence[object], folder: Path | None = None, patience: flo
             what = f"ended with {process.returncode}" if in_time else f"took more than {patience:.0f} seconds"
             shown = " ".join(words).removeprefix(f"{sys.executable} -m ")
             raise RuntimeError(f"{shown} {what}\n{log.read()[-2000:]}")
-    processor = usage.ru_utime + usage.ru_stime
-    # In kilobytes on Linux.
-    return Cost(time.monotonic() - begin, processor, *memory.values(), largest=usage.ru_maxrss * 1024)
+    # The last in kilobytes on Linux.
+    processor, largest = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    return Cost(time.monotonic() - begin, processor, *memory.values(), largest)
 
 
 def added_peak(step: Callable[[], object]) -> float:
@@ -369,9 +367,8 @@ def _memory(key: str, pid: int | str = "self") -> float:
 def describe(threads: int) -> str:
     """Return processor, threads and versions as one line."""
     cpus = Path("/proc/cpuinfo")
-    lines = cpus.read_text("utf-8").splitlines() if cpus.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    processor = names[0] if names else platform.processor() or platform.machine()
+    name = re.search(r"^model name\s*:\s*(.+)$", cpus.read_text("utf-8") if cpus.exists() else "", re.MULTILINE)
+    processor = name[1].strip() if name else platform.processor() or platform.machine()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{processor}, {threads} threads, {platform.system()}; {python}, {versions()}"
 

@@ -64,11 +64,9 @@ def measured(jobs: int) -> Iterator[tuple[str, Cost]]:
         folder = Path(name)
         (folder / "sweep.yaml").write_text(yaml.safe_dump(configuration(jobs, folder)), encoding="utf-8")
         plan = ["-n", "--quiet", "all", "--configfile", str(folder / "sweep.yaml"), "--replace-workflow-config"]
+        tenth = ["--batch", "collect_experiments=1/10", "--", "collect_experiments"]
         yield "plan", snakemake(plan, ROOT)
-        yield (
-            "plan of a tenth",
-            snakemake([*plan, "--batch", "collect_experiments=1/10", "--", "collect_experiments"], ROOT),
-        )
+        yield "plan of a tenth", snakemake([*plan, *tenth], ROOT)
         if jobs <= EMPTY:
             (folder / "Snakefile").write_text(WORKFLOW.replace("JOBS", str(jobs)), encoding="utf-8")
             yield "empty jobs", snakemake(["--quiet", "all", "--scheduler", "greedy"], folder)

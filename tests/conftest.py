@@ -53,11 +53,10 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the other of `make test` and `make test-faults` runs; what only one of them knows stays."""
-    rest = _rest(items)
+    left_out = rest = _rest(items)
     if config.getoption("--rest"):
-        left_out = {item for item in items if _is_shared(item) and item not in rest and not _draws_examples(item)}
-    else:
-        left_out = rest
+        drawing = {item for item in items if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)}
+        left_out = {item for item in items if _is_shared(item)} - rest - drawing
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     kept = (item for item in items if item not in left_out)
     items[:] = sorted(kept, key=lambda item: item.path.name not in LENGTHY)
@@ -75,7 +74,8 @@ def _rest(items: list[pytest.Item]) -> set[pytest.Item]:
             products[item.nodeid.partition("[")[0]].append(item)
     for cases in products.values():
         seen: set[tuple[int, ...]] = set()
-        for case in sorted(cases, key=_scattered) if len(cases) >= LARGE else ():
+        scattered = sorted(cases, key=lambda case: hashlib.sha256(case.nodeid.encode()).digest())
+        for case in scattered if len(cases) >= LARGE else ():
             values = _values(case)
             if values <= seen:
                 rest.add(case)
@@ -91,17 +91,9 @@ def _values(case: pytest.Function) -> set[tuple[int, ...]]:
     return {(place, *(id(case.callspec.params[name]) for name in names)) for place, names in enumerate(axes)}
 
 
-def _scattered(item: pytest.Item) -> bytes:
-    return hashlib.sha256(item.nodeid.encode()).digest()
-
-
 def _is_shared(item: pytest.Item) -> bool:
     """Tests outside these folders are in `make test` or in `make test-faults` as a whole."""
     return item.path.relative_to(Path(__file__).parent).parts[0] in SHARED
-
-
-def _draws_examples(item: pytest.Item) -> bool:
-    return isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,17 +13,15 @@ WIDTH, FOLDS = 4, 5
 def letor(first: int, topics: int, query_ids: bool = True) -> tuple[str, list[int]]:
     """LETOR text of queries numbered from `first`, whose labels follow the first feature, and the queries' sizes."""
     random = np.random.default_rng(first)
-    lines, sizes = [], random.integers(4, 12, topics).tolist()
+    text, sizes = "", random.integers(4, 12, topics).tolist()
     for query, size in enumerate(sizes, start=first):
         features = random.random((size, WIDTH))
         labels = np.digitize(features[:, 0], (0.5, 0.8))
         labels[np.argmax(features[:, 0])] = 2
         for label, row in zip(labels.tolist(), features.tolist(), strict=True):
-            key = f"qid:{query} " if query_ids else ""
-            lines.append(
-                f"{label} {key}" + " ".join(f"{index}:{value:.4f}" for index, value in enumerate(row, start=1))
-            )
-    return "\n".join([*lines, ""]), sizes
+            pairs = " ".join(f"{index}:{value:.4f}" for index, value in enumerate(row, start=1))
+            text += f"{label} {f'qid:{query} ' if query_ids else ''}{pairs}\n"
+    return text, sizes
 
 
 def folds_of_letor(folder: Path) -> dict[str, Any]:
@@ -35,8 +33,8 @@ def folds_of_letor(folder: Path) -> dict[str, Any]:
         place.mkdir(parents=True)
         for name, text in {"train": "".join(turned[:3]), "vali": turned[3], "test": turned[4]}.items():
             (place / f"{name}.txt").write_text(text)
-    pattern = {split: [f"Fold{{fold}}/{name}.txt"] for split, name in
-               {"train": "train", "validation": "vali", "test": "test"}.items()}  # fmt: skip
+    names = {"train": "train", "validation": "vali", "test": "test"}
+    pattern = {split: [f"Fold{{fold}}/{name}.txt"] for split, name in names.items()}
     return {"format": "letor", "path": str(folder), "fold_pattern": {"count": FOLDS, **pattern}}
 
 
@@ -86,14 +84,14 @@ def ratings(path: Path, separator: str) -> dict[str, Any]:
         for user in range(1, 31)
         for item in random.choice(150, 50, replace=False) + 1
     ]
-    names = ("user", "movie", "stars", "time")
-    if path.suffix == ".parquet":
-        pl.DataFrame(rows, schema=names, orient="row").write_parquet(path)
-        numbered = dict(zip(("topic", "item", "rating", "timestamp"), names, strict=True))
-        return {"format": "ratings", "path": str(path), "columns": numbered}
+    is_parquet = path.suffix == ".parquet"
+    names = ("user", "movie", "stars", "time") if is_parquet else "1234"
+    columns = dict(zip(("topic", "item", "rating", "timestamp"), names, strict=True))
+    if is_parquet:
+        pl.DataFrame(rows, schema=list(names), orient="row").write_parquet(path)
+        return {"format": "ratings", "path": str(path), "columns": columns}
     path.write_text("".join(separator.join(map(str, row)) + "\n" for row in rows))
-    numbered = {"topic": "1", "item": "2", "rating": "3", "timestamp": "4"}
-    return {"format": "ratings", "path": str(path), "separator": separator, "header": False, "columns": numbered}
+    return {"format": "ratings", "path": str(path), "separator": separator, "header": False, "columns": columns}
 
 
 def splits_of_ratings(folder: Path) -> dict[str, Any]:
@@ -104,32 +102,27 @@ def splits_of_ratings(folder: Path) -> dict[str, Any]:
         for user in range(20)
         for item in random.choice(120, 25, replace=False)
     ]
+    frame = pl.DataFrame(rows, schema=["user", "movie", "stars"], orient="row")
     for fold in range(3):
         place = folder / f"fold_{fold}"
         place.mkdir(parents=True)
         is_test = random.random(len(rows)) < 0.3
         for name, chosen in {"train": ~is_test, "test": is_test}.items():
-            text = "".join(
-                f"{user},{item},{stars}\n" for (user, item, stars), one in zip(rows, chosen, strict=True) if one
-            )
-            (place / f"{name}.csv").write_text(f"user,movie,stars\n{text}")
-    pattern = {split: [f"fold_{{fold}}/{split}.csv"] for split in ("train", "test")}
-    return {
-        "format": "ratings",
-        "path": str(folder),
-        "columns": {"topic": "user", "item": "movie", "rating": "stars"},
-        "fold_pattern": {"count": 3, "first": 0, **pattern},
-    }
+            frame.filter(chosen).write_csv(place / f"{name}.csv")
+    pattern = {"count": 3, "first": 0, **{split: [f"fold_{{fold}}/{split}.csv"] for split in ("train", "test")}}
+    columns = {"topic": "user", "item": "movie", "rating": "stars"}
+    return {"format": "ratings", "path": str(folder), "columns": columns, "fold_pattern": pattern}
 
 
-LISTS: dict[str, Callable[[Path], dict[str, Any]]] = {
+Write = Callable[[Path], dict[str, Any]]
+LISTS: dict[str, Write] = {
     "web": lambda folder: folds_of_letor(folder / "web"),
     "grouped": lambda folder: lightgbm(folder / "grouped"),
     "repeated": lambda folder: repeated_splits(folder / "repeated"),
     "searches": lambda folder: searches(folder / "searches.csv"),
     "searches-parquet": lambda folder: searches(folder / "searches.parquet"),
 }
-RATINGS: dict[str, Callable[[Path], dict[str, Any]]] = {
+RATINGS: dict[str, Write] = {
     "colons": lambda folder: ratings(folder / "ratings.dat", "::"),
     "tabs": lambda folder: ratings(folder / "u.data", "\t"),
     "ratings-parquet": lambda folder: ratings(folder / "ratings.parquet", ""),

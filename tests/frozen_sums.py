@@ -15,10 +15,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -59,12 +59,8 @@ def batch(sizes: list[int], highest: int, dtype: torch.dtype) -> tuple[torch.Ten
 
 def texts() -> Iterator[tuple[str, str]]:
     """Yield the texts and representations of metrics, losses and bounds."""
-    for kind, names, parse in (
-        ("metric", METRICS, rb.metric),
-        ("loss", OTHERS, rb.loss),
-        ("bound", BOUNDS, rb.bound),
-        ("smooth loss", SMOOTH, rb.SmoothLoss),
-    ):
+    kinds = {"metric": (METRICS, rb.metric), "loss": (OTHERS, rb.loss), "bound": (BOUNDS, rb.bound)}
+    for kind, (names, parse) in {**kinds, "smooth loss": (SMOOTH, rb.SmoothLoss)}.items():
         for name in names:
             one = parse(name)
             yield f"{kind} {name}", f"{one}\n{one!r}"
@@ -108,10 +104,11 @@ def gradients() -> Iterator[tuple[str, Any]]:
         ):
             if size == "long" and "distribution" in name:
                 continue
-            scores, relevance, offsets = batch(sizes, 1 if "distribution" in name else 4, dtype)
-            with compiled(fast):
+            lists = batch(sizes, 1 if "distribution" in name else 4, dtype)
+            switch = os.environ.get("RANKBOUND_FAST", "1") if fast else "0"
+            with patch.dict(os.environ, RANKBOUND_FAST=switch):
                 key = f"{name} {size} {reduction} {dtype} {'kernels' if fast else 'formulas'}"
-                yield key, attempt(lambda: value_and_gradient(loss, scores, relevance, offsets, reduction))  # noqa: B023
+                yield key, attempt(lambda: value_and_gradient(loss, *lists, reduction))  # noqa: B023
 
 
 def value_and_gradient(loss: Any, scores: Any, relevance: Any, offsets: Any, reduction: str) -> list[torch.Tensor]:
@@ -128,24 +125,11 @@ def attempt(call: Callable[[], Any]) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
-@contextmanager
-def compiled(fast: bool) -> Iterator[None]:
-    before = os.environ.get("RANKBOUND_FAST", "1")
-    os.environ["RANKBOUND_FAST"] = before if fast else "0"
-    try:
-        yield
-    finally:
-        os.environ["RANKBOUND_FAST"] = before
-
-
 def files(demo: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the demo's outputs, the page without its section on provenance and costs."""
-    for folder in DEMO:
-        for path in sorted(demo.joinpath(folder).rglob("*")):
-            if path.is_file():
-                yield str(path.relative_to(demo)), path.read_bytes()
-    for path in sorted(demo.glob("*.parquet")):
-        yield path.name, path.read_bytes()
+    for path in (*(path for folder in DEMO for path in demo.joinpath(folder).rglob("*")), *demo.glob("*.parquet")):
+        if path.is_file():
+            yield str(path.relative_to(demo)), path.read_bytes()
     page = (demo / "paper" / "index.html").read_text("utf-8")
     without, count = PROVENANCE.subn("", page)
     if count != 1:

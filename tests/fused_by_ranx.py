@@ -9,19 +9,12 @@ import numpy as np
 PATH = Path(__file__).parent / "reference/fused_by_ranx.json"
 
 WEIGHTS = (0.5, 0.3, 0.2)
-OF_SCORES = {
-    "combsum": ("sum", {}),
-    "combmnz": ("mnz", {}),
-    "combanz": ("anz", {}),
-    "combmax": ("max", {}),
-    "combmin": ("min", {}),
-    "combmed": ("med", {}),
+OF_SCORES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{f"comb{name}": (name, {}) for name in ("sum", "mnz", "anz", "max", "min", "med")},
     "combgmnz(gamma=0.5)": ("gmnz", {"gamma": 0.5}),
-    "wsum": ("wsum", {"weights": WEIGHTS}),
-    "wmnz": ("wmnz", {"weights": WEIGHTS}),
-    "mixed": ("mixed", {"weights": WEIGHTS}),
+    **{name: (name, {"weights": WEIGHTS}) for name in ("wsum", "wmnz", "mixed")},
 }
-OF_RANKS = {
+OF_RANKS: dict[str, tuple[str, dict[str, Any]]] = {
     "rrf": ("rrf", {}),
     "rrf(k=10)": ("rrf", {"k": 10}),
     "isr": ("isr", {}),

@@ -4,10 +4,6 @@
 `templates` and with the packages of the study. `extensions` runs inside MkDocs, without torch and numpy.
 """
 
-WRITTEN = (
-    "changes.md",
-    "gallery.md",
-    "paper.md",
-    *map("reference/{}.md".format, ("command_line", "index", "names", "steps")),
-)
+_REFERENCE = ("command_line", "index", "names", "steps")
+WRITTEN = ("changes.md", "gallery.md", "paper.md", *(f"reference/{name}.md" for name in _REFERENCE))
 """The pages that `python -m website` writes into docs/, where git ignores them."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from rankbound_study import figures
 from rankbound_study.export.evidence import Released, unpack
@@ -19,7 +18,6 @@ from rankbound_study.figures.catalogue import FigureSpec
 from rankbound_study.report import paper
 from website.pages import filled
 
-SOURCES = Path(figures.__file__).parents[2]
 FOLDER = "gallery"
 """The folder of the drawings, beside the pages."""
 EVIDENCE = "evidence.parquet"
@@ -38,28 +36,24 @@ def write(docs: Path, results: Path, configured: list[str]) -> list[str]:
     drawings.mkdir(exist_ok=True)
     specs = figures.figure_specs()
     groups = {
-        "Formulas": [name for name in specs if _of_formulas(specs[name])],
-        "Results of the study": [name for name in configured if not _of_formulas(specs[name])],
+        "Formulas": [name for name in specs if not specs[name].needs],
+        "Results of the study": [name for name in configured if specs[name].needs],
         "Other studies": [name for name in specs if name not in configured],
     }
     with TemporaryDirectory() as folder:
         released = cache(lambda: unpack(results / EVIDENCE, Path(folder)))
         drawn = [name for name in specs if _drawn(name, specs[name], drawings, results, released)]
 
-    def entry(name: str) -> dict[str, Any]:
-        spec = specs[name]
-        facts = {"caption": spec.caption, "pictures": spec.shows_pictures, "drawn": name in drawn}
-        return {"name": name, "title": figures.title(name), "command": command(name, spec, name in configured), **facts}
-
-    entries = {heading: list(map(entry, names)) for heading, names in groups.items()}
-    page = filled("gallery.md", groups=entries, folder=FOLDER, pictures=PICTURES)
+    made = {name: command(name, spec, name in configured) for name, spec in specs.items()}
+    facts = {"specs": specs, "title": figures.title, "commands": made, "drawn": drawn}
+    page = filled("gallery.md", groups=groups, folder=FOLDER, pictures=PICTURES, **facts)
     (docs / "gallery.md").write_text(page, "utf-8")
     return drawn
 
 
 def command(name: str, spec: FigureSpec, configured: bool) -> str:
     """Return the command that makes a figure, with all that it is made from."""
-    if _of_formulas(spec):
+    if not spec.needs:
         return f"python -m rankbound_study figure {name} --out {name}.svg"
     target = figures.figure_file(Path("results"), name, ".svg")
     if configured:
@@ -68,18 +62,13 @@ def command(name: str, spec: FigureSpec, configured: bool) -> str:
     return f"# mine.yaml names {name} under `figures:`\n{check}\nsnakemake --cores 2 --configfile mine.yaml {target}"
 
 
-def _of_formulas(spec: FigureSpec) -> bool:
-    return not spec.needs
-
-
 def _drawn(
     name: str, spec: FigureSpec, drawings: Path, results: Path, released: Callable[[], Released] | None = None
 ) -> bool:
     """Return whether there is a drawing; if so, it lies among the drawings, for light and dark pages."""
-    light = drawings / f"{name}.svg"
-    finished = figures.figure_file(results, name, ".svg")
+    light, finished = drawings / f"{name}.svg", figures.figure_file(results, name, ".svg")
     evidence = results / EVIDENCE
-    if _of_formulas(spec):
+    if not spec.needs:
         if _is_older(light, _last_edit()):
             style.save(figures.draw(name), [light])
     elif finished.is_file() and not spec.shows_pictures:
@@ -103,7 +92,7 @@ def _is_older(drawing: Path, time: float) -> bool:
 @cache
 def _last_edit() -> float:
     """Return when code was last changed, after which drawings of formulas are drawn again."""
-    return max(file.stat().st_mtime for file in SOURCES.rglob("*.py"))
+    return max(file.stat().st_mtime for file in Path(figures.__file__).parents[2].rglob("*.py"))
 
 
 def recoloured(drawing: str, colours: Mapping[str, str]) -> str:

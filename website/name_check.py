@@ -10,7 +10,6 @@ from pathlib import Path
 import rankbound
 from website import WRITTEN
 
-SOURCES = Path(rankbound.__file__).parents[1]
 MENTIONED = re.compile(r"\brb\.([A-Za-z_]\w*)|\b(rankbound(?:\.[A-Za-z_]\w*)+)")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 ENTRY = re.compile(r"^::: (\S+)", re.MULTILINE)
@@ -56,5 +55,5 @@ def exists(name: str) -> bool:
 
 
 def _module_file(name: str) -> Path | None:
-    path = SOURCES.joinpath(*name.split("."))
+    path = Path(rankbound.__file__).parents[1].joinpath(*name.split("."))
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)

@@ -4,8 +4,9 @@ import inspect
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,7 +20,7 @@ from rankbound_study import cli as study
 from rankbound_study.report.render import typeset
 from rankbound_study.steps import BY_NAME
 
-COLUMNS = 100
+WIDTH = {"COLUMNS": "100"}
 """Width of the command line's help."""
 
 
@@ -31,31 +32,22 @@ def write(root: Path, docs: Path) -> None:
     (reference / "index.md").write_text(filled("names.md", names=names), "utf-8")
     (reference / "names.md").write_text(filled("other_names.md", rows=other_names.table()), "utf-8")
     for page, steps, main in (("command_line", library.SUBCOMMANDS, library.main), ("steps", BY_NAME, study.main)):
-        helped = filled("commands.md", page=page, commands=_helped(steps, main))
-        (reference / f"{page}.md").write_text(helped, "utf-8")
+        helped = {name: _printed(main, [name, "--help"]) for name in steps}
+        (reference / f"{page}.md").write_text(filled("commands.md", page=page, commands=helped), "utf-8")
     changes = (root / "CHANGELOG.md").read_text("utf-8").replace("](docs/", "](")
     (docs / "changes.md").write_text(filled("changes.md", changes=changes), "utf-8")
 
 
 def filled(template: str, **facts: Any) -> str:
-    """Return a page of `templates`, filled in."""
-    environment = Environment(
-        loader=PackageLoader("website"), undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
-    )
+    """Return a page of `templates`, filled in; its filters show the characters of a text as they are."""
+    layout: dict[str, Any] = {"trim_blocks": True, "keep_trailing_newline": True}
+    environment = Environment(loader=PackageLoader("website"), undefined=StrictUndefined, **layout)
+    plain = partial(re.sub, r"([*_<`$\\])", r"\\\1")
     environment.filters |= {"plain": plain, "text": lambda text: plain(typeset(text))}
     return environment.get_template(template).render(facts)
 
 
-def plain(caption: str) -> str:
-    """Return a caption as Markdown that shows its characters as they are."""
-    return re.sub(r"([*_<`$\\])", r"\\\1", caption)
-
-
-def _helped(names: Iterable[str], main: Callable[[Sequence[str]], int]) -> dict[str, str]:
-    """Return what subcommands print for `--help`."""
-    printed: dict[str, str] = {}
-    for name in names:
-        with redirect_stdout(io.StringIO()) as out, suppress(SystemExit), patch.dict(os.environ, COLUMNS=str(COLUMNS)):
-            main([name, "--help"])
-        printed[name] = out.getvalue()
-    return printed
+def _printed(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> str:
+    with redirect_stdout(io.StringIO()) as out, suppress(SystemExit), patch.dict(os.environ, WIDTH):
+        main(arguments)
+    return out.getvalue()

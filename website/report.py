@@ -37,13 +37,10 @@ def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping
     `results` may have only tables; `drawn` are the figures that the gallery shows, `configured` is the configuration of
     `make paper`. Raises DataError: Table 5.1 is missing, a table is damaged, or a file differs from the study's record.
     """
-    missing = [name for name in configured["figures"] if name not in drawn]
-    specs = figures.figure_specs()
-    remarks = {
-        name: f"{PICTURES if specs[name].shows_pictures else 'Not drawn here'}: "
-        f"`{command(name, specs[name], configured=True)}` makes it."
-        for name in missing
-    }
+    specs, remarks = figures.figure_specs(), dict[str, str]()
+    for name in (missing := [name for name in configured["figures"] if name not in drawn]):
+        why = PICTURES if specs[name].shows_pictures else "Not drawn here"
+        remarks[name] = f"{why}: `{command(name, specs[name], configured=True)}` makes it."
     provenance = results / MANIFEST if (results / MANIFEST).is_file() else None
     with _shown(drawn, docs / FOLDER, results) as shown:
         content = document.build(results, provenance, figures=Figures(shown, remarks))

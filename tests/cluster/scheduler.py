@@ -1,5 +1,9 @@
 """A real SLURM on this machine, for as long as a `with` block lasts: two nodes, whose GPUs are devices in name alone.
 
+No cgroups, no systemd, all on the loopback address. The folder `slurm` has its configuration: a dead node is noticed
+after SlurmdTimeout, and its jobs wait for nothing else; finished jobs stay visible to squeue for MinJobAge, longer than
+a whole test; the scheduler looks for work at once after every change; a task prints where it runs and on which GPUs.
+
 Every daemon, and every command that talks to them, sees a folder of ours at /etc/slurm, in a mount namespace of its
 own: nothing outside them changes, a SLURM that the machine belongs to is left alone, and nothing stays behind, however
 this process ends. Each node has a process namespace of its own, too, so that it can die as nodes do: all at once.
@@ -9,14 +13,12 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-
-from slurm_files import ETC, Site
 
 PROGRAMS = {
     "munged": "munge",
@@ -28,6 +30,10 @@ PROGRAMS = {
 }
 """The Debian package of each program."""
 
+ETC = "/etc/slurm"
+"""Where programs look for their configuration; Snakemake's plugin keeps them from hearing of another place."""
+_MEMORY = 6000
+"""Megabytes that each node says it has; nothing measures what jobs use."""
 _PRIVATE = ("unshare", "--mount", "--propagation", "private")
 _NODE = ("--pid", "--fork", "--kill-child", "--mount-proc")
 _PATIENCE = 600.0
@@ -37,7 +43,8 @@ def missing() -> str:
     """Return the reason why this machine can't run a scheduler, with a remedy; empty if it can."""
     if os.geteuid() != 0:
         return "SLURM's daemons, and namespaces for them, need root: run this as root, or in a container of yours"
-    packages = [package for name, package in PROGRAMS.items() if not _found(name)]
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    packages = [package for name, package in PROGRAMS.items() if shutil.which(name, path=path) is None]
     if packages:
         return f"not installed: apt-get install -y --no-install-recommends {' '.join(packages)}"
     if not Path(ETC).is_dir():
@@ -66,16 +73,15 @@ class Scheduler:
     def __init__(self, folder: Path, nodes: int = 2, cpus: int = 1) -> None:
         self.folder = folder.resolve()
         self.nodes = [f"sim{number}" for number in range(nodes)]
-        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
-        names = ["slurmctld", "slurmdbd", "mariadbd", *self.nodes]
-        self._site = Site(self.folder, dict(zip(names, _free_ports(len(names)), strict=True)), cpus)
+        self._cpus, self._daemons = cpus, dict[str, subprocess.Popen[bytes]]()
 
     def __enter__(self) -> "Scheduler":
         try:
-            self._site.make_folders(self.nodes)
-            self._site.write(self.nodes)
-            self._start("munged", ["munged", "--foreground", *self._site.munge_flags()])
-            self._wait("munged", self._site.munge_socket.exists)
+            self._write_files()
+            munge = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+            flags = [f"--{flag}={self.folder}/munge/{name}" for flag, name in munge.items()]
+            self._start("munged", ["munged", "--foreground", *flags, "--force"])
+            self._wait("munged", (self.folder / "munge/socket").exists)
             self._start_accounting()
             self._start("slurmctld", ["slurmctld", "-D", "-c"])
             for node in self.nodes:
@@ -85,9 +91,7 @@ class Scheduler:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._end()
 
     def command(self, arguments: Sequence[str], flags: Sequence[str] = ()) -> list[str]:
@@ -95,19 +99,13 @@ class Scheduler:
 
         It becomes one process, which ends with the one that started it, however that ends.
         """
-        mounted = ["sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', *self._site.mounted]
+        mounted = ["sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(self.folder / "etc"), ETC]
         return ["setpriv", "--pdeathsig", "KILL", *_PRIVATE, *flags, *mounted, *arguments]
 
     def ask(self, *arguments: str) -> str:
         """Return the output of a SLURM command."""
-        result = subprocess.run(
-            self.command(arguments),
-            capture_output=True,
-            text=True,
-            check=False,
-            env=clean(os.environ),
-            timeout=_PATIENCE,
-        )
+        printed: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "timeout": _PATIENCE}
+        result = subprocess.run(self.command(arguments), env=clean(os.environ), **printed)
         if result.returncode != 0:
             raise RuntimeError(f"{' '.join(arguments)}: {result.stderr.strip()}")
         return result.stdout.strip()
@@ -115,7 +113,8 @@ class Scheduler:
     def start_node(self, node: str) -> None:
         """Start a node, for the first time or again, and wait until it takes jobs."""
         self._start(node, ["slurmd", "-D", "-N", node], flags=_NODE)
-        self._wait(node, lambda: node in self._idle())
+        asked = self.command(["sinfo", "-h", "-N", "-p", "cpu", "-t", "idle", "-o", "%N"])
+        self._wait(node, lambda: node in subprocess.run(asked, capture_output=True, text=True, check=False).stdout)
 
     def kill_node(self, node: str) -> None:
         """Let a node die: its daemon and all jobs on it end at once, and tell nobody."""
@@ -124,39 +123,65 @@ class Scheduler:
         daemon.kill()
         daemon.wait()
 
+    def _write_files(self) -> None:
+        """Write folders, the key of the authentication, a device for each node's GPU, and what SLURM reads."""
+        for name in (
+            *("etc", "log", "state", "munge", "database", "devices"),
+            *(f"spool/{node}" for node in self.nodes),
+        ):
+            folder = self.folder / name
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o755)
+        (self.folder / "munge/key").write_bytes(os.urandom(128))
+        for node in self.nodes:
+            os.mknod(self.folder / "devices" / node, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        host, names = socket.gethostname().split(".")[0], ["slurmctld", "slurmdbd", "mariadbd", *self.nodes]
+        self._ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        each = f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs={self._cpus} RealMemory={_MEMORY} Gres=gpu:1 State=UNKNOWN"
+        lines = [f"NodeName={node} Port={self._ports[node]} {each}" for node in self.nodes]
+        partition = f"Nodes={','.join(self.nodes)} MaxTime=INFINITE DefMemPerCPU=512 State=UP"
+        lines += [f"PartitionName=cpu Default=YES {partition}", f"PartitionName=gpu {partition}"]
+        values = {"host": host, "folder": self.folder, "nodes": "\n".join(lines), **self._ports}
+        etc, given = self.folder / "etc", Path(__file__).with_name("slurm")
+        for name in ("slurm.conf", "slurmdbd.conf"):
+            (etc / name).write_text((given / name).read_text("utf-8").format_map(values), "utf-8")
+        devices = (f"NodeName={node} Name=gpu File={self.folder}/devices/{node}\n" for node in self.nodes)
+        (etc / "gres.conf").write_text("".join(devices), "utf-8")
+        shutil.copy(given / "note", etc / "note")
+        for path, mode in ((self.folder / "munge/key", 0o400), (etc / "slurmdbd.conf", 0o600), (etc / "note", 0o755)):
+            path.chmod(mode)
+
     def _start_accounting(self) -> None:
-        data, administrator = self._site.database, ["mariadb", *self._site.database_client()]
+        data = self.folder / "database"
+        administrator = ["mariadb", "--no-defaults", "-u", "root", "-S", f"{data}/socket"]
         with (self.folder / "log/install").open("wb") as log:
             install = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}"]
             flags = ["--auth-root-authentication-method=normal", "--skip-test-db"]
             subprocess.run([*install, *flags], check=True, stdout=log, stderr=log)
-        self._start("mariadbd", ["mariadbd", *self._site.database_flags()])
+        flags = [
+            "--no-defaults",
+            "--user=root",
+            f"--datadir={data}",
+            f"--socket={data}/socket",
+            f"--pid-file={data}/pid",
+        ]
+        flags += ["--bind-address=127.0.0.1", f"--port={self._ports['mariadbd']}"]
+        flags += ["--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=900"]
+        self._start("mariadbd", ["mariadbd", *flags])
         self._wait("mariadbd", lambda: _succeeds([*administrator, "-e", "select 1"]))
-        subprocess.run([*administrator, "-e", self._site.database_users()], check=True)
+        users = [f"'slurm'@'{host}'" for host in ("127.0.0.1", "localhost")]
+        made = [f"create user {user} identified by 'slurm'; grant all on slurm_acct_db.* to {user};" for user in users]
+        subprocess.run([*administrator, "-e", f"create database slurm_acct_db; {' '.join(made)}"], check=True)
         self._start("slurmdbd", ["slurmdbd", "-D"])
         self._wait("slurmdbd", lambda: _succeeds(self.command(["sacctmgr", "-n", "list", "cluster"])))
         for words in ("cluster sim", "account default cluster=sim", "user root account=default"):
             self.ask("sacctmgr", "-i", "-Q", "add", *words.split())
 
-    def _idle(self) -> str:
-        result = subprocess.run(
-            self.command(["sinfo", "-h", "-N", "-p", "cpu", "-t", "idle", "-o", "%N"]),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return result.stdout
-
     def _start(self, name: str, arguments: Sequence[str], flags: Sequence[str] = ()) -> None:
         with (self.folder / "log" / name).open("ab") as log:
-            self._daemons[name] = subprocess.Popen(
-                self.command(arguments, flags),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=clean(os.environ),
-                start_new_session=True,
-            )
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            alone: dict[str, Any] = {"env": clean(os.environ), "start_new_session": True}
+            self._daemons[name] = subprocess.Popen(self.command(arguments, flags), **streams, **alone)
 
     def _wait(self, name: str, ready: Callable[[], bool]) -> None:
         end = time.monotonic() + _PATIENCE
@@ -178,13 +203,8 @@ class Scheduler:
         self._daemons.clear()
 
 
-def _found(name: str) -> bool:
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is not None
-
-
 def _succeeds(command: Sequence[str]) -> bool:
-    done: subprocess.CompletedProcess[Any] = subprocess.run(command, capture_output=True, check=False)
-    return done.returncode == 0
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def _free_ports(count: int) -> list[int]:

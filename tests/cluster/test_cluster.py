@@ -54,14 +54,14 @@ def test_a_dead_node_and_a_job_over_its_time_limit(start: Start, tmp_path: Path,
     first_fold: set[int] = set()
     with study.running("runs") as run, held(slow) as release:
         # A node dies when the training on it has finished a fold and is at another one.
-        run.wait_until(lambda: bool(shards(dying)) and set(_running(scheduler)) == {"nDCG", "nRBP"})
+        run.wait_until(lambda: bool(shards(dying)) and set(running(scheduler)) == {"nDCG", "nRBP"})
         first_fold.add(shards(dying)[0].stat().st_ino)
         assert not dying.exists()
-        died = node_of(scheduler, "nDCG")
+        died = running(scheduler)["nDCG"][1]
         scheduler.kill_node(died)
 
         # The other training does nothing, as that of a busy file system would, until its time is over.
-        limited = job_of(scheduler, "nRBP")
+        limited = running(scheduler)["nRBP"][0]
         scheduler.ask("scontrol", "update", f"JobId={limited}", "TimeLimit=1")
         run.wait_until(lambda: "JobState=TIMEOUT" in scheduler.ask("scontrol", "show", "job", limited))
         release()
@@ -111,17 +111,8 @@ def shards(out: Path) -> list[Path]:
     return list(Path(f"{out}.shards").glob("*/fold-1-seed-0.weights.safetensors"))
 
 
-def job_of(scheduler: Scheduler, loss: str) -> str:
-    """The running job that trains on a loss."""
-    return _running(scheduler)[loss][0]
-
-
-def node_of(scheduler: Scheduler, loss: str) -> str:
-    """The node of the running job that trains on a loss."""
-    return _running(scheduler)[loss][1]
-
-
-def _running(scheduler: Scheduler) -> dict[str, tuple[str, str]]:
+def running(scheduler: Scheduler) -> dict[str, tuple[str, str]]:
+    """The running job that trains on a loss, and its node."""
     lines = scheduler.ask("squeue", "-h", "-t", "R", "-o", "%i|%N|%k").splitlines()
     jobs = [line.split("|") for line in lines]
     return {loss: (number, node) for number, node, comment in jobs for loss in ("nDCG", "nRBP") if loss in comment}

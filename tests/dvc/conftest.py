@@ -27,12 +27,16 @@ def git(folder: Path, *arguments: str) -> str:
     return result.stdout
 
 
-def repro(project: Project) -> None:
-    """Make everything; a busy machine may take its time."""
-    result = subprocess.run(
-        **project.command("dvc", "repro"), capture_output=True, text=True, check=False, timeout=3600
-    )
-    assert result.returncode == 0, (result.stdout + result.stderr)[-6000:]
+def recording(folder: Path, config: dict[str, Any]) -> Project:
+    """Return a git repository in which `dvc repro` has made everything, committed; a busy machine may take its time."""
+    project = Project.create(folder, config)
+    project.version_what_is_made()
+    git(folder, "init", "-q")
+    made = subprocess.run(**project.command("dvc", "repro"), capture_output=True, text=True, check=False, timeout=3600)
+    assert made.returncode == 0, (made.stdout + made.stderr)[-6000:]
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "recorded")
+    return project
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -55,26 +59,14 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def studies(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder of all test processes, for what the first of them makes."""
-    shared = tmp_path_factory.getbasetemp()
-    folder = (shared if worker_id == "master" else shared.parent) / "study"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def origin(studies: Path, environment: None) -> Project:
+def origin(tmp_path_factory: pytest.TempPathFactory, worker_id: str, environment: None) -> Project:
     """A git repository in which `dvc repro` has made everything, committed and pushed to folders beside it."""
+    shared = tmp_path_factory.getbasetemp()
+    studies = (shared if worker_id == "master" else shared.parent) / "study"
+    studies.mkdir(exist_ok=True)
     with made_once(studies / "origin") as missing:
         if missing:
-            project = Project.create(studies / "origin", STUDY)
-            project.version_what_is_made()
-            git(project.folder, "init", "-q")
-            repro(project)
-            git(project.folder, "add", "-A")
-            git(project.folder, "commit", "-q", "-m", "recorded")
-            project.run("dvc", "push", "-q")
+            recording(studies / "origin", STUDY).run("dvc", "push", "-q")
     return Project(studies / "origin")
 
 

@@ -4,15 +4,14 @@ import os
 import shutil
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.dvc.conftest import git, repro
+from tests.dvc.conftest import recording
+from tests.raw_files import pack
 from tests.workflow.project import STUDIES, Project
 
 ARCHIVE = "ml-latest-small.zip"
-RATINGS: dict[str, Any] = STUDIES["ratings"]
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +19,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, environment: None) -> Pro
     """A study of a real archive, recorded."""
     if not Path(os.environ.get("RANKBOUND_MIRROR", ""), ARCHIVE).is_file():
         pytest.skip(f"no {ARCHIVE} here: RANKBOUND_MIRROR names the folder that holds it")
-    project = Project.create(tmp_path_factory.mktemp("ratings") / "origin", RATINGS)
-    project.version_what_is_made()
-    git(project.folder, "init", "-q")
-    repro(project)
-    git(project.folder, "add", "-A")
-    git(project.folder, "commit", "-q", "-m", "recorded")
-    return project
+    return recording(tmp_path_factory.mktemp("ratings") / "origin", STUDIES["ratings"])
 
 
 def test_an_archive_nobody_made_the_data_from_is_refused(recorded: Project, tmp_path: Path) -> None:
@@ -60,6 +53,4 @@ def _pack_again(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         content = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
     path.unlink()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
+    pack(path, content, zipfile.ZIP_STORED)

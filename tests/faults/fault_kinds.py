@@ -10,14 +10,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fault_steps import RAW, SEALED, Sandbox
 
-ENDED, REFUSED, UNHARMED, TAKEN = "ended", "refused", "unharmed", "taken"
+OUTCOMES = ENDED, REFUSED, UNHARMED, TAKEN = "ended", "refused", "unharmed", "taken"
 NOBODY = 65534
 PAGE = 4096
 ROOT = os.geteuid() == 0
@@ -83,7 +84,7 @@ def terminated(case: Case) -> str:
 def full_disk(case: Case) -> str:
     """A file system with too little room for the outputs, until somebody makes room."""
     sandbox = case.sandbox
-    needed = sum(_pages(sandbox.project.path(name)) for name in sandbox.step.outputs)
+    needed = sum(-(-sandbox.project.path(name).stat().st_size // PAGE) for name in sandbox.step.outputs)
     with _small_disk(sandbox, case.random.randrange(needed)) as enlarge:
         status = sandbox.run()
         assert status == 2, (status, sandbox.log())
@@ -112,13 +113,8 @@ def file_too_large(case: Case) -> str:
 def folder_forbidden(case: Case) -> str:
     """An output folder that belongs to somebody else."""
     sandbox = case.sandbox
-    _open_to_all(sandbox)
     folder = sandbox.path(case.random.choice(sandbox.step.outputs)).parent
-    folder.chmod(0o555)
-    try:
-        status = sandbox.run(user=NOBODY if ROOT else 0)
-    finally:
-        folder.chmod(0o755)
+    status = _run_by_another(sandbox, folder, 0o555)
     case.message(status, "Permission denied", "Operation not permitted")
     assert str(folder.relative_to(sandbox.folder)) in sandbox.log()
     return REFUSED
@@ -127,14 +123,8 @@ def folder_forbidden(case: Case) -> str:
 def input_forbidden(case: Case) -> str:
     """An input that may not be read."""
     sandbox = case.sandbox
-    _open_to_all(sandbox)
     name = case.random.choice(sandbox.step.inputs)
-    mode = sandbox.path(name).stat().st_mode
-    sandbox.path(name).chmod(0)
-    try:
-        status = sandbox.run(user=NOBODY if ROOT else 0)
-    finally:
-        sandbox.path(name).chmod(mode)
+    status = _run_by_another(sandbox, sandbox.path(name), 0)
     if status == 0:
         return UNHARMED
     case.message(status, name)
@@ -144,28 +134,18 @@ def input_forbidden(case: Case) -> str:
 
 def cut_input(case: Case) -> str:
     """An input whose end is missing."""
-
-    def cut(data: bytes) -> bytes:
-        return data[: case.random.randrange(len(data))]
-
-    return _damaged_input(case, cut)
+    return _damaged_input(case, lambda data: data[: case.random.randrange(len(data))])
 
 
 def flipped_input(case: Case) -> str:
     """An input one bit of which has changed."""
-
-    def flip(data: bytes) -> bytes:
-        changed = bytearray(data)
-        changed[case.random.randrange(len(data))] ^= 1 << case.random.randrange(8)
-        return bytes(changed)
-
-    return _damaged_input(case, flip)
+    return _damaged_input(case, lambda data: flipped(data, case.random))
 
 
 def flipped_shard(case: Case) -> str:
     """A finished piece of a killed job, one bit of which has changed."""
     sandbox = case.sandbox
-    kept = sandbox.path(f"{sandbox.step.outputs[0]}")
+    kept = sandbox.path(sandbox.step.outputs[0])
     for share in (0.7, 0.85, 0.95, 1.0):
         sandbox.run(kill_at=int(share * case.undisturbed.events))
         shards = [path for path in sandbox.folder.rglob("*.shards/*/*") if not path.name.startswith(".")]
@@ -174,9 +154,7 @@ def flipped_shard(case: Case) -> str:
     if not shards:
         return ENDED
     shard = case.random.choice(sorted(shards))
-    data = bytearray(shard.read_bytes())
-    data[case.random.randrange(len(data))] ^= 1 << case.random.randrange(8)
-    shard.write_bytes(data)
+    shard.write_bytes(flipped(shard.read_bytes(), case.random))
     status = sandbox.run()
     if status == 0:
         return UNHARMED
@@ -196,7 +174,11 @@ def two_at_once(case: Case) -> str:
 
 
 Kind = Callable[[Case], str]
+Recorded = Callable[..., AbstractContextManager[dict[str, Any]]]
+"""Notes the fault of a rule and a kind, whose outcome the block may say."""
 
+# What happens to every rule, to every rule that reads what another one wrote, and to every rule that keeps finished
+# pieces; and how often.
 OF_EVERY_STEP: dict[str, tuple[Kind, int]] = {
     "killed": (killed, 1),
     "killed at a file": (killed_at_a_file, 2),
@@ -206,17 +188,12 @@ OF_EVERY_STEP: dict[str, tuple[Kind, int]] = {
     "output forbidden": (folder_forbidden, 1),
     "two at once": (two_at_once, 1),
 }
-"""What happens to every rule, and how often."""
-
 OF_INPUTS: dict[str, tuple[Kind, int]] = {
     "input forbidden": (input_forbidden, 1),
     "input cut": (cut_input, 1),
     "input flipped": (flipped_input, 4),
 }
-"""What happens to every rule that reads what another one wrote."""
-
 OF_SHARDS: dict[str, tuple[Kind, int]] = {"shard flipped": (flipped_shard, 2)}
-"""What happens to every rule that keeps finished pieces."""
 
 
 def whole_or_absent(sandbox: Sandbox) -> None:
@@ -245,17 +222,13 @@ def _signalled(case: Case, number: signal.Signals) -> str:
     # Still ours: a process that has ended stays until it is waited for.
     os.kill(process, number)
     if number == signal.SIGKILL:
-        _kill_group(process)
+        # It may have been killed before it became a leader.
+        with suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
     status = case.sandbox.wait(process)
     assert status in (-number, 128 + number, 0), (status, case.sandbox.log())
     assert "Traceback" not in case.sandbox.log(), case.sandbox.log()
     return UNHARMED if status == 0 else ENDED
-
-
-def _kill_group(process: int) -> None:
-    # It may have been killed before it became a leader.
-    with suppress(ProcessLookupError):
-        os.killpg(process, signal.SIGKILL)
 
 
 def _damaged_input(case: Case, change: Callable[[bytes], bytes]) -> str:
@@ -276,10 +249,23 @@ def _damaged_input(case: Case, change: Callable[[bytes], bytes]) -> str:
     return TAKEN
 
 
-def _open_to_all(sandbox: Sandbox) -> None:
-    """Let another user read everything, and write wherever the step writes."""
-    for path in [sandbox.folder, *sandbox.folder.rglob("*")]:
-        path.chmod(0o777 if path.is_dir() else 0o666)
+def flipped(data: bytes, numbers: random.Random) -> bytes:
+    """Return the bytes with one bit changed."""
+    changed = bytearray(data)
+    changed[numbers.randrange(len(data))] ^= 1 << numbers.randrange(8)
+    return bytes(changed)
+
+
+def _run_by_another(sandbox: Sandbox, path: Path, mode: int) -> int:
+    """Run a step as a user who may read and write everything but one path; return its status."""
+    for one in [sandbox.folder, *sandbox.folder.rglob("*")]:
+        one.chmod(0o777 if one.is_dir() else 0o666)
+    before = path.stat().st_mode
+    path.chmod(mode)
+    try:
+        return sandbox.run(user=NOBODY if ROOT else 0)
+    finally:
+        path.chmod(before)
 
 
 @contextmanager
@@ -311,7 +297,3 @@ def _small_disk(sandbox: Sandbox, free_pages: int) -> Iterator[Callable[[], None
         yield enlarge
     finally:
         subprocess.run(["umount", place], check=True)
-
-
-def _pages(path: Path) -> int:
-    return -(-path.stat().st_size // PAGE)

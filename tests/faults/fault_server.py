@@ -22,7 +22,9 @@ import polars as pl
 LONGEST_STEP = 300
 """Seconds after which a step that hangs is ended."""
 
-_PRELOADED = ("rankbound", "rankbound_study")
+_ON_FIRST_USE = """matplotlib.pyplot matplotlib.backends.backend_svg matplotlib.backends.backend_pdf pyarrow.csv
+safetensors.torch requests scipy.stats sklearn.linear_model sklearn.metrics PIL.JpegImagePlugin encodings.cp437
+encodings.utf_16_be encodings.utf_32_be"""
 _IDLE = {"jemalloc_bg_thd", "polars-ooc-clea"}
 """Threads that only give memory and files back."""
 _OF_FILES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
@@ -39,28 +41,15 @@ def serve() -> None:
     gc.freeze()
     for line in sys.stdin:
         request = json.loads(line)
-        answer = _wait(request["wait"]) if "wait" in request else _start(request)
-        print(json.dumps(answer), flush=True)
+        ended = os.waitpid(request["wait"], 0)[1] if "wait" in request else None
+        print(_start(request) if ended is None else os.waitstatus_to_exitcode(ended), flush=True)
 
 
 def _preload() -> None:
-    for name in _PRELOADED:
+    for name in ("rankbound", "rankbound_study"):
         _load(name)
-    for name in ("pyplot", "backends.backend_svg", "backends.backend_pdf"):
-        importlib.import_module(f"matplotlib.{name}")
     # Most of these are loaded on first use: another user may not be allowed to where Python itself is installed.
-    for name in (
-        "pyarrow.csv",
-        "safetensors.torch",
-        "requests",
-        "scipy.stats",
-        "sklearn.linear_model",
-        "sklearn.metrics",
-        "PIL.JpegImagePlugin",
-        "encodings.cp437",
-        "encodings.utf_16_be",
-        "encodings.utf_32_be",
-    ):
+    for name in _ON_FIRST_USE.split():
         importlib.import_module(name)
     # What polars loads on its first scan: a signal in the middle of that makes it print a traceback of its own.
     pl.scan_parquet("nowhere.parquet", glob=False)
@@ -69,33 +58,25 @@ def _preload() -> None:
 def _load(name: str) -> None:
     module = importlib.import_module(name)
     for part in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
-        # No step uses the bridges to other libraries, which take half a minute.
-        if not part.name.endswith((".__main__", ".interop")):
+        # No step uses the bridges to other libraries, which take half a minute, or kernels of a GPU, which need Triton.
+        if not part.name.endswith((".__main__", ".interop", ".gpu")):
             _load(part.name)
 
 
 def _start(request: dict[str, Any]) -> int:
     child = os.fork()
     if child == 0:
-        os._exit(_forked(request))
+        status = 1
+        # Where the log's disk is full, nothing can be said.
+        with suppress(BaseException):
+            try:
+                status = _step(request)
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
     return child
-
-
-def _forked(request: dict[str, Any]) -> int:
-    status = 1
-    # Where the log's disk is full, nothing can be said.
-    with suppress(BaseException):
-        try:
-            status = _step(request)
-        except BaseException:
-            traceback.print_exc()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    return status
-
-
-def _wait(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _step(request: dict[str, Any]) -> int:
@@ -108,35 +89,32 @@ def _step(request: dict[str, Any]) -> int:
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     for target in (1, 2):
         os.dup2(log, target)
-    if request["user"]:
+    if user := request.get("user"):
         os.setgroups([])
-        os.setgid(request["user"])
-        os.setuid(request["user"])
-    if request["largest_file"] is not None:
+        os.setgid(user)
+        os.setuid(user)
+    if "largest_file" in request:
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest_file"], resource.RLIM_INFINITY))
-    events = _Events(request["folder"], request["kill_at"])
-    sys.addaudithook(events.count)
-    status = main(request["arguments"])
-    if request["events"]:
-        Path(request["events"]).write_text(str(events.number), "utf-8")
-    return status
+    events = 0
 
-
-class _Events:
-    """Counts what a step does to files, and kills its group just before one of these deeds."""
-
-    def __init__(self, folder: str, kill_at: int | None) -> None:
-        self._folder, self._kill_at, self.number = folder, kill_at, 0
-
-    def count(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def count(event: str, arguments: tuple[Any, ...]) -> None:
+        """Count what the step does to files, and kill its group just before one of these deeds."""
+        nonlocal events
         if event == "open":
             if not isinstance(arguments[0], str | os.PathLike) or not arguments[2] & (os.O_WRONLY | os.O_RDWR):
                 return
         elif event not in _OF_FILES:
             return
-        self.number += 1
-        if self.number == self._kill_at:
+        events += 1
+        if events == request.get("kill_at"):
             os.killpg(0, signal.SIGKILL)
+
+    sys.addaudithook(count)
+    status = main(request["arguments"])
+    counted = events
+    if "events" in request:
+        Path(request["events"]).write_text(str(counted), "utf-8")
+    return status
 
 
 if __name__ == "__main__":

@@ -20,11 +20,8 @@ from project import Project
 SEALED = (".parquet", ".safetensors")
 RAW = "data/raw/"
 """Files whose content every step that reads them compares with known checksums."""
-
-
 RECORDS = "results/provenance"
 """Where steps leave records of their making, with times: no two are equal."""
-
 MANIFEST = "results/provenance.json"
 WHEN = ("started", "seconds", "cpu_seconds", "peak_mib", "attempts")
 """What a record says of a step's time: another one whenever it runs."""
@@ -41,18 +38,9 @@ class Step:
     beside: tuple[str, ...]
     outputs: tuple[str, ...]
 
-    @classmethod
-    def from_record(cls, record: dict[str, Any], outputs: list[str], beside: list[str]) -> "Step":
-        """The step of a record that Snakemake keeps of every file that it made."""
-        words = shlex.split(record["shellcmd"])
-        begin = words.index("python") + 3  # After the variables.
-        assert (words[begin - 3 : begin], words[-3], words[-1]) == (["python", "-m", "rankbound_study"], ">", "2>&1")
-        inputs = record["input"]
-        return cls(record["rule"], tuple(words[begin:-3]), words[-2], tuple(inputs), tuple(beside), tuple(outputs))
-
 
 def steps_of(project: Project) -> dict[str, list[Step]]:
-    """Every job of a finished project, by its rule."""
+    """Every job of a finished project, by its rule, from the records that Snakemake keeps of every file it made."""
     records: dict[str, dict[str, Any]] = {}
     outputs: dict[str, list[str]] = defaultdict(list)
     for path in sorted(project.path(".snakemake/metadata").rglob("*")):
@@ -73,7 +61,11 @@ def steps_of(project: Project) -> dict[str, list[Step]]:
             files = [path for folder in ("data", "results") for path in project.path(folder).rglob("*.*")]
             every = {path.relative_to(project.folder).as_posix() for path in files if path.is_file()}
             beside = sorted(every - {*record["input"], MANIFEST})
-        found[record["rule"]].append(Step.from_record(record, sorted(outputs[command]), beside))
+        words = shlex.split(command)
+        begin = words.index("python") + 3  # After the variables.
+        assert (words[begin - 3 : begin], words[-3], words[-1]) == (["python", "-m", "rankbound_study"], ">", "2>&1")
+        files = (tuple(names) for names in (record["input"], beside, sorted(outputs[command])))
+        found[record["rule"]].append(Step(record["rule"], tuple(words[begin:-3]), words[-2], *files))
     return found
 
 
@@ -92,29 +84,14 @@ class Server:
             text=True,
         )
 
-    def start(
-        self,
-        arguments: Sequence[str],
-        folder: Path,
-        log: str,
-        environment: Mapping[str, str],
-        *,
-        user: int = 0,
-        largest_file: int | None = None,
-        kill_at: int | None = None,
-        events: Path | None = None,
-    ) -> int:
-        """Start a step in `folder`; return its process, the leader of a group of its own."""
-        return self._ask(
-            arguments=arguments,
-            folder=str(folder),
-            environment=environment,
-            log=log,
-            user=user,
-            largest_file=largest_file,
-            kill_at=kill_at,
-            events=None if events is None else str(events),
-        )
+    def start(self, arguments: Sequence[str], folder: Path, log: str, variables: Mapping[str, str], **how: Any) -> int:
+        """Start a step in `folder`; return its process, the leader of a group of its own.
+
+        Args:
+            how: the `user` that runs it; the size of the `largest_file` that it may write; the number of the access to
+                files to `kill_at`; a file for the number of all these `events`.
+        """
+        return self._ask(arguments=arguments, folder=folder, environment=variables, log=log, **how)
 
     def wait(self, process: int) -> int:
         """Return the exit status of a started step; minus a signal's number if that ended it."""
@@ -123,7 +100,7 @@ class Server:
     def _ask(self, **request: Any) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.write(json.dumps(request, default=str) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, "the server of steps has ended"
@@ -181,7 +158,9 @@ class Sandbox:
         """Files that are no part of the study."""
         known = {*self.step.inputs, *self.step.beside, *self.step.outputs, self.step.log}
         files = [path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if not path.is_dir()]
-        return sorted(name for name in set(files) - known if not name.startswith(f"{RECORDS}/") or _is_temporary(name))
+        return sorted(
+            name for name in set(files) - known if not name.startswith(f"{RECORDS}/") or Path(name).name.startswith(".")
+        )
 
 
 def digest(path: Path) -> str:
@@ -193,7 +172,3 @@ def digest(path: Path) -> str:
         steps.sort(key=lambda step: step["name"])
         content = json.dumps({**manifest, "created": "", "code": {}, "steps": steps}, sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()
-
-
-def _is_temporary(name: str) -> bool:
-    return Path(name).name.startswith(".")

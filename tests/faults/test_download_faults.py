@@ -6,67 +6,52 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from fault_kinds import REFUSED, UNHARMED, Case, recover
+from fault_kinds import REFUSED, UNHARMED, Case, Recorded, flipped, recover
 from fault_study import MIRROR
 
 Answer = Callable[[bytes, int], tuple[int, int, bytes]]
 """From a file's content and how often it was asked for: the status, the length that is said, the bytes sent."""
 
+BUSY, PAGE = b"busy", b"<html>please log in</html>"
+
+
+def _cut(case: Case, always: bool) -> Answer:
+    share = case.random.random()
+    return lambda data, count: (200, len(data), data if count and not always else data[: int(share * len(data))])
+
+
 # Kind: how the server answers, whether the step succeeds in spite of it, and what it says if not.
-ANSWERS: dict[str, tuple[Callable[[Case], Answer], bool, tuple[str, ...]]] = {}
-
-
-def _answers(name: str, succeeds: bool, *said: str) -> Callable[[Callable[[Case], Answer]], None]:
-    def add(make: Callable[[Case], Answer]) -> None:
-        ANSWERS[name] = make, succeeds, said
-
-    return add
-
-
-@_answers("download cut once", True)
-def _(case: Case) -> Answer:
-    share = case.random.random()
-    return lambda data, count: (200, len(data), data if count else data[: int(share * len(data))])
-
-
-@_answers("download always cut", False, "IncompleteRead", "cut off", "neither a .zip")
-def _(case: Case) -> Answer:
-    share = case.random.random()
-    return lambda data, count: (200, len(data), data[: int(share * len(data))])
-
-
-@_answers("download flipped", False, "expected", "damaged", "refused", "readable")
-def _(case: Case) -> Answer:
-    share = case.random.random()
-
-    def answer(data: bytes, count: int) -> tuple[int, int, bytes]:
-        changed = bytearray(data)
-        changed[int(share * len(data))] ^= 1 << case.random.randrange(8)
-        return 200, len(data), bytes(changed)
-
-    return answer
-
-
-@_answers("error page instead", False, "error page", "expected the SHA-256")
-def _(case: Case) -> Answer:
-    page = b"<html>please log in</html>"
-    return lambda data, count: (200, len(page), page)
-
-
-@_answers("server busy once", True)
-def _(case: Case) -> Answer:
-    return lambda data, count: (200, len(data), data) if count else (503, 4, b"busy")
+ANSWERS: dict[str, tuple[Callable[[Case], Answer], bool, tuple[str, ...]]] = {
+    "download cut once": (lambda case: _cut(case, always=False), True, ()),
+    "download always cut": (
+        lambda case: _cut(case, always=True), False, ("IncompleteRead", "cut off", "neither a .zip"),
+    ),
+    "download flipped": (
+        lambda case: lambda data, count: (200, len(data), flipped(data, case.random)),
+        False, ("expected", "damaged", "refused", "readable"),
+    ),
+    "error page instead": (
+        lambda case: lambda data, count: (200, len(PAGE), PAGE), False, ("error page", "expected the SHA-256"),
+    ),
+    "server busy once": (
+        lambda case: lambda data, count: (200, len(data), data) if count else (503, len(BUSY), BUSY), True, (),
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("number", range(2))
 @pytest.mark.parametrize("name", ANSWERS)
-def test_download(
-    name: str, number: int, case_of: Callable[..., Case], record_property: Callable[[str, object], None]
-) -> None:
+def test_download(name: str, number: int, case_of: Callable[..., Case], recorded: Recorded) -> None:
     case = case_of("download", name, number)
-    record = {"rule": "download", "kind": name, "outcome": "", "recovered": False}
-    record_property("fault", record)
-    make, succeeds, said = ANSWERS[name]
+    with recorded("download", name) as record:
+        record["outcome"] = _downloaded(case, *ANSWERS[name], may_be_whole=name == "download flipped")
+        recover(case.sandbox)
+
+
+def _downloaded(
+    case: Case, make: Callable[[Case], Answer], succeeds: bool, said: tuple[str, ...], may_be_whole: bool
+) -> str:
+    """Run the step against a server; return what became of it, and leave nothing else behind."""
     sandbox = case.sandbox
     good = sandbox.variables
     with _server(case, make(case)) as address:
@@ -75,20 +60,17 @@ def test_download(
     rejected = [path for path in sandbox.left_behind() if path.endswith(".rejected")]
     if status == 0:
         # Archives may be packed in any way: a bit that changes no content changes no checksum.
-        record["outcome"] = UNHARMED
         if not succeeds:
-            assert name == "download flipped", sandbox.log()
+            assert may_be_whole, sandbox.log()
             sandbox.path(sandbox.step.outputs[0]).unlink()
     else:
         assert not succeeds, sandbox.log()
         case.message(status, *said)
         assert "By hand: " in sandbox.log()
-        record["outcome"] = REFUSED
     for path in rejected:
         sandbox.path(path).unlink()
     sandbox.variables = good
-    recover(sandbox)
-    record["recovered"] = True
+    return REFUSED if status else UNHARMED
 
 
 @contextmanager

@@ -5,10 +5,9 @@ import os
 import random
 import struct
 import sys
-import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -72,11 +71,6 @@ def test_a_converter_writes_nothing_for_a_name_that_points_outside(tmp_path: Pat
 
 
 def test_a_member_without_a_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"x\.zip: archive refused: a member has the malformed name"):
-        list_members(written(tmp_path, nameless()))
-
-
-def nameless() -> bytes:
     """A zip whose one member has a name of no bytes."""
     content = zipped([("?", b"2")])
     for mark, offset in ((LOCAL, 26), (CENTRAL, 28)):
@@ -86,7 +80,8 @@ def nameless() -> bytes:
     del content[30]
     end = content.index(END)
     struct.pack_into("<II", content, end + 12, 46, central - 1)
-    return bytes(content)
+    with pytest.raises(DataError, match=r"x\.zip: archive refused: a member has the malformed name"):
+        list_members(written(tmp_path, content))
 
 
 def rar_with(folder: Path, offset: int, layout: str, *values: int | bytes) -> Path:
@@ -101,38 +96,36 @@ def rar_with(folder: Path, offset: int, layout: str, *values: int | bytes) -> Pa
     return path
 
 
-def test_a_rar_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"x\.rar: "):
-        read_all(rar_with(tmp_path, 32, "4s", b"\xff\xfe\xff\xfe"))
+@pytest.mark.parametrize(
+    ("offset", "layout", "value", "message"),
+    [
+        (32, "4s", b"\xff\xfe\xff\xfe", ""),
+        (3, "<B", 0x84, r"archive refused: member 'aaaa\.txt' is encrypted"),
+        *((11, "<I", size, "") for size in (0xFFFFFFF0, 50, 101)),
+    ],
+)
+def test_a_rar_name_that_is_no_text_encryption_and_sizes_that_lie_are_refused(
+    tmp_path: Path, offset: int, layout: str, value: int | bytes, message: str
+) -> None:
+    with pytest.raises(DataError, match=rf"x\.rar: {message}"):
+        read_all(rar_with(tmp_path, offset, layout, value))
 
 
-def test_a_tar_is_no_archive_of_ours_whatever_it_links_to(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "x.zip", "w") as archive:
-        link = tarfile.TarInfo("S1.txt")
-        link.type, link.linkname = tarfile.LNKTYPE, "/etc/passwd"
-        archive.addfile(link)
-    with pytest.raises(DataError, match=r"x\.zip: neither a \.zip nor a \.rar archive"):
-        list_members(tmp_path / "x.zip")
-
-
-def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
-    path = written(tmp_path, zipped([("ml/ratings.csv", bytes(80 * 2**20))]))
-    assert path.stat().st_size < 100_000
-    code = conversion("movielens", SOURCES["movielens"])
-    said = with_little_memory(code, path, tmp_path / "out.parquet", megabytes=256)
-    assert "member 'ml/ratings.csv' has 83886080 bytes, more than 67108864" in said
-    assert files_below(tmp_path) == {"x.zip"}
-
-
-def test_a_bomb_that_declares_little_gives_no_more(tmp_path: Path) -> None:
-    content = zipped([("ml/ratings.csv", bytes(300 * 2**20))])
-    small = bytes(content).replace(struct.pack("<I", 300 * 2**20), struct.pack("<I", 1000))
-    path = written(tmp_path, small)
-    assert list_members(path)[0].size == 1000
+@pytest.mark.parametrize(
+    ("megabytes", "declared", "message"),
+    [(80, None, "member 'ml/ratings.csv' has 83886080 bytes, more than 67108864"), (300, 1000, "ml/ratings.csv")],
+    ids=["refused before it is unpacked", "gives no more than the little that it declares"],
+)
+def test_a_bomb_is_refused(tmp_path: Path, megabytes: int, declared: int | None, message: str) -> None:
+    size = megabytes * 2**20
+    content = bytes(zipped([("ml/ratings.csv", bytes(size))]))
+    path = written(tmp_path, content.replace(struct.pack("<I", size), struct.pack("<I", declared or size)))
+    assert path.stat().st_size < 400_000
+    assert list_members(path)[0].size == (declared or size)
     code = conversion("movielens", SOURCES["movielens"])
     said = with_little_memory(code, path, tmp_path / "out.parquet", megabytes=256)
     assert "refused" in said
-    assert "ml/ratings.csv" in said
+    assert message in said
     assert files_below(tmp_path) == {"x.zip"}
 
 
@@ -145,11 +138,11 @@ def test_an_archive_in_an_archive_stays_packed(tmp_path: Path) -> None:
     assert len(content) < 100_000
 
 
-def overlapping(count: int, name: Callable[[int], str] = "a{:04}".format) -> bytes:
+def overlapping(count: int) -> bytes:
     """Directory entries that all lead to the same bytes."""
-    one = bytes(zipped([(name(0), bytes(2**20))]))
+    one = bytes(zipped([("a0000", bytes(2**20))]))
     central, end = one.index(CENTRAL), one.index(END)
-    directory = b"".join(one[central:end].replace(name(0).encode(), name(n).encode()) for n in range(count))
+    directory = b"".join(one[central:end].replace(b"a0000", b"a%04d" % number) for number in range(count))
     closing = bytearray(one[end:])
     struct.pack_into("<HHI", closing, 8, count, count, len(directory))
     return one[:central] + directory + bytes(closing)
@@ -216,7 +209,6 @@ def test_a_64_bit_directory_is_measured_as_well(tmp_path: Path) -> None:
         (42, "<I", 0xFFFFFFF0, r"x\.zip: "),
         (16, "<I", 0, r"member 'a\.txt': cannot be unpacked \(Bad CRC-32"),
         (10, "<H", 99, r"packed by method 99"),
-        (8, "<H", 1, r"member 'a\.txt' is encrypted"),
         (8, "<H", 0x40, r"strong encryption"),
     ],
 )
@@ -224,18 +216,6 @@ def test_a_directory_that_lies_is_found_out(tmp_path: Path, offset: int, layout:
     content = patched(zipped([("a.txt", b"1" * 100), ("b.txt", b"2")]), CENTRAL, offset, layout, value)
     with pytest.raises(DataError, match=message):
         read_all(written(tmp_path, content))
-
-
-def test_an_encrypted_rar_is_refused(tmp_path: Path) -> None:
-    path = rar_with(tmp_path, 3, "<B", 0x84)
-    with pytest.raises(DataError, match=r"x\.rar: archive refused: member 'aaaa\.txt' is encrypted"):
-        read_all(path)
-
-
-@pytest.mark.parametrize("size", [0xFFFFFFF0, 50, 101])
-def test_a_rar_member_whose_size_is_a_lie_is_refused(tmp_path: Path, size: int) -> None:
-    with pytest.raises(DataError, match=r"x\.rar: "):
-        read_all(rar_with(tmp_path, 11, "<I", size))
 
 
 def test_what_stands_after_an_archive_is_ignored_and_what_is_cut_off_is_not(tmp_path: Path) -> None:

@@ -29,15 +29,15 @@ from tests.faults.hostile_files import with_little_memory
 MUTATIONS = int(os.environ.get("RANKBOUND_FUZZ", "300"))
 
 
-def lists_table(rows: Any = None, **columns: Any) -> pa.Table:
+def lists_table(rows: Any = None) -> pa.Table:
     vectors = pa.list_(pa.list_(pa.float32(), 2))
-    values: dict[str, Any] = {
+    columns = {
         "topic": pa.array(["1", "2"]),
         "items": pa.array([["a", "b"], ["c"]]),
         "relevance": pa.array([[1, 0], [1]], pa.list_(pa.int8())),
         "features": pa.array(rows or [[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0]]], vectors),
     }
-    return pa.table(values | columns)
+    return pa.table(columns)
 
 
 def foreign(path: Path, table: pa.Table, contract: str = "lists", more: Any = (), **options: Any) -> Path:
@@ -47,48 +47,14 @@ def foreign(path: Path, table: pa.Table, contract: str = "lists", more: Any = ()
     return path
 
 
-READERS: dict[str, Callable[[Path], Any]] = {
-    "read_table": lambda path: read_table(path, "lists"),
-    "read_metadata": lambda path: read_metadata(path, "lists"),
-    "read_row_groups": lambda path: list(read_row_groups(path, "lists", ["items", "features"])),
-    "count_rows": lambda path: count_rows(path, "lists"),
-    "contract_of": lambda path: contract_of(path, ["lists", "runs"]),
-    "read_features": reader.read_features,
-    "read_item_names": reader.read_item_names,
-    "read_lists": read_lists,
-    "read_qrels": read_qrels,
-    "read_run": read_run,
-}
-
-
-def test_a_foreign_file_that_keeps_to_the_contract_is_read(tmp_path: Path) -> None:
-    path = foreign(tmp_path / "x.parquet", lists_table())
-    for name, read in READERS.items():
-        if name != "read_run":
-            read(path)
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"topic": pa.array([1, 2])}, r"column 'topic' is int64, but lists/1 requires string"),
-        ({"topic": pa.array([["1"], ["2"]])}, r"column 'topic' is list"),
-        ({"relevance": pa.array([[1.5, 0], [1]])}, r"column 'relevance' is list<.*double>"),
-        ({"relevance": pa.array([[[1]], [[1]]])}, r"column 'relevance' is list"),
-        ({"relevance": pa.array([{"a": 1}, {"a": 2}])}, r"column 'relevance' is struct"),
-        ({"relevance": pa.array([1, 2], pa.int8())}, r"column 'relevance' is int8"),
-        ({"features": pa.array([[[0.0]], [[1.0]]])}, r"column 'features' is list<.*list<.*double>>"),
-        ({"features": pa.array([[0.0], [1.0]])}, r"column 'features' is list<.*double>, but"),
-        ({"topic": pa.array(["1", None])}, r"column 'topic' holds 1 nulls"),
-        ({"relevance": pa.array([[1, None], [1]], pa.list_(pa.int8()))}, r"column 'relevance' holds 1 nulls"),
-        ({"more": pa.array([1, 2])}, r"column 'more' is not one of lists/1"),
-        ({"Topic": pa.array(["1", "2"])}, r"column 'Topic' is not one of"),
-    ],
+READERS: tuple[Callable[[Path], Any], ...] = (
+    lambda path: read_table(path, "lists"),
+    lambda path: read_metadata(path, "lists"),
+    lambda path: list(read_row_groups(path, "lists", ["items", "features"])),
+    lambda path: count_rows(path, "lists"),
+    lambda path: contract_of(path, ["lists", "runs"]),
+    *(reader.read_features, reader.read_item_names, read_lists, read_qrels, read_run),
 )
-def test_other_columns_and_types_are_named(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
-    path = foreign(tmp_path / "x.parquet", lists_table(**columns))
-    with pytest.raises(DataError, match=rf"x\.parquet: {message}"):
-        read_table(path, "lists")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -142,8 +108,12 @@ def test_texts_that_unpack_to_gigabytes_are_refused(tmp_path: Path) -> None:
     assert "x.parquet" in said
 
 
-def test_an_encrypted_footer_and_other_formats_are_named(tmp_path: Path) -> None:
-    whole = foreign(tmp_path / "y.parquet", lists_table()).read_bytes()
+def test_a_foreign_file_is_read_and_an_encrypted_footer_and_other_formats_are_named(tmp_path: Path) -> None:
+    foreign(tmp_path / "x.parquet", lists_table())
+    whole = (tmp_path / "x.parquet").read_bytes()
+    for read in READERS:
+        if read is not read_run:
+            read(tmp_path / "x.parquet")
     for content in (
         b"",
         b"PAR1",
@@ -158,10 +128,9 @@ def test_an_encrypted_footer_and_other_formats_are_named(tmp_path: Path) -> None
     ):
         path = tmp_path / "x.parquet"
         path.write_bytes(content)
-        for name, read in READERS.items():
+        for read in READERS:
             with pytest.raises(DataError, match=r"x\.parquet: "):
                 read(path)
-            assert name
 
 
 # A damaged name of a column is that of no feature.
@@ -178,11 +147,10 @@ def test_damaged_foreign_files_are_read_or_refused(tmp_path: Path, seed: int) ->
         content = bytearray(whole)
         for _ in range(chance.randint(1, 3)):
             start = chance.choice([0, len(whole) - footer - 8])
-            content[chance.randrange(start, len(content))] = chance.choice(
-                [0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)]
-            )
+            byte = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+            content[chance.randrange(start, len(content))] = byte
         path.write_bytes(content)
-        for read in READERS.values():
+        for read in READERS:
             try:
                 read(path)
             except DataError:
@@ -215,17 +183,10 @@ def test_shapes_that_no_picture_has_are_refused(tmp_path: Path, shape: str) -> N
 @pytest.mark.parametrize("count", ["²", "-1", "1e3", "9" * 5000, "", "0x10", " 3"])
 @pytest.mark.parametrize("names", [None, "[", "[" * 100_000, "3", "null", '{"a": 1}'])
 def test_counts_and_names_of_items_that_are_none_are_refused(tmp_path: Path, count: str, names: str | None) -> None:
-    table = pa.table(
-        {
-            "dataset": ["d"],
-            "nsr": pa.array([1], pa.int8()),
-            "fold": pa.array([1], pa.int8()),
-            "split": ["train"],
-            "topic": ["1"],
-            "items": pa.array([[0, 1]], pa.list_(pa.int64())),
-            "relevance": pa.array([[0, 1]], pa.list_(pa.int8())),
-        }
-    )
+    small = pa.array([1], pa.int8())
+    columns = {"dataset": ["d"], "nsr": small, "fold": small, "split": ["train"], "topic": ["1"]}
+    columns |= {"items": pa.array([[0, 1]], pa.list_(pa.int64()))}
+    table = pa.table(columns | {"relevance": pa.array([[0, 1]], pa.list_(pa.int8()))})
     more = {"rankbound.item_count": count} | ({} if names is None else {"rankbound.item_names": names})
     path = foreign(tmp_path / "x.parquet", table, "instances", more)
     with pytest.raises(DataError, match=r"x\.parquet: the metadata key"):

@@ -4,28 +4,19 @@ import re
 from collections.abc import Callable
 
 import pytest
-from fault_kinds import OF_EVERY_STEP, OF_INPUTS, OF_SHARDS, Case, Kind, recover
+from fault_kinds import OF_EVERY_STEP, OF_INPUTS, OF_SHARDS, Case, Kind, Recorded, recover
 from fault_steps import Step
 from project import Project
 
-RULES = (
-    *("download", "generate", "convert", "split", "sample", "weights", "generate_weights", "features"),
-    *(
-        "distributions",
-        "train",
-        "compare",
-        "controls",
-        "compared_controls",
-        "collect",
-        "join",
-        "collect_experiments",
-        "provenance",
-    ),
-    *("table_2_2", "table_5_1", "table_5_1_honest", "table_flattery", "table_sensitivity", "theorems", "claims"),
-    *("tables_of_runs_and_epochs", "table_neural_2", "table_leaderboard"),
-    *("figure_1_1", "figure_5_2", "figure_neural_3", "figure_neural_duplicates", "figures_of_leaderboard"),
-    *("figure_leaderboard_epochs", "document"),
-)
+_NAMES = """
+    download generate convert split sample weights generate_weights features
+    distributions train compare controls compared_controls collect join collect_experiments provenance
+    table_2_2 table_5_1 table_5_1_honest table_flattery table_sensitivity theorems claims
+    tables_of_runs_and_epochs table_neural_2 table_leaderboard
+    figure_1_1 figure_5_2 figure_neural_3 figure_neural_duplicates figures_of_leaderboard
+    figure_leaderboard_epochs document
+"""
+RULES = _NAMES.split()
 TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}
 WITHOUT_INPUTS = {"download", "generate", "generate_weights", "table_2_2", "theorems", "figure_1_1"}
 WITH_SHARDS = ("train", "compare", "features")
@@ -53,11 +44,9 @@ def test_fault(
     kind: Kind,
     number: int,
     case_of: Callable[..., Case],
-    record_property: Callable[[str, object], None],
+    recorded: Recorded,
 ) -> None:
     case = case_of(rule, name, number)
-    record = {"rule": rule, "kind": name, "outcome": "", "recovered": False}
-    record_property("fault", record)
-    record["outcome"] = kind(case)
-    recover(case.sandbox)
-    record["recovered"] = True
+    with recorded(rule, name) as record:
+        record["outcome"] = kind(case)
+        recover(case.sandbox)

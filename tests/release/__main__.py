@@ -27,27 +27,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run everything; the exit status is 1 if anything failed, or could not be tried."""
     parser = argparse.ArgumentParser(prog="python -m tests.release", description=__doc__)
     parser.add_argument("--torch-index", default="", metavar="URL", help="package index for torch alone")
-    parser.add_argument(
-        "--pythons",
-        nargs="+",
-        default=[f"python{number}" for number in CLAIMED],
-        metavar="PYTHON",
-        help="interpreters to try (default: one of each version that is claimed)",
-    )
+    help_of_pythons = "interpreters to try (default: one of each version that is claimed)"
+    every = [f"python{number}" for number in CLAIMED]
+    parser.add_argument("--pythons", nargs="+", default=every, metavar="PYTHON", help=help_of_pythons)
     arguments = parser.parse_args(argv)
     version = version_of(ROOT)
     problems = list(disagreements(ROOT))
     announce("build the sdist and the wheel, and check both")
     build(version)
-    tried: list[str] = []
-    pythons = {number_of(python): python for python in arguments.pythons}
+    pythons = {number: python for python in arguments.pythons if (number := number_of(python))}
     absent = [number for number in CLAIMED if number not in pythons]
     problems += [f"Python {number} was not tried: name one with --pythons" for number in absent]
-    pythons.pop("", None)
-    for number, python in pythons.items():
-        tried.append(installed(version, python, f"newest-{number}", NEWEST, arguments.torch_index))
+    index = arguments.torch_index
+    tried = [installed(version, python, f"newest-{number}", NEWEST, index) for number, python in pythons.items()]
     if CLAIMED[0] in pythons:
-        tried.append(installed(version, pythons[CLAIMED[0]], "oldest", OLDEST, arguments.torch_index))
+        tried.append(installed(version, pythons[CLAIMED[0]], "oldest", OLDEST, index))
     print(f"\nrankbound {version}: {', '.join(sorted(path.name for path in DIST.iterdir()))}")
     print(*(f"  tried: {text}" for text in tried), sep="\n")
     print(*(f"  to do: {text}" for text in problems), sep="\n")
@@ -86,9 +80,8 @@ def installed(version: str, python: str, name: str, constraints: Sequence[str], 
     listed = run(own, "-m", "pip", "list", "--format", "freeze")
     versions = re.findall(r"^((?:torch|numpy|polars|pyarrow|scipy)==\S+)", listed, re.MULTILINE)
     shutil.rmtree(folder)
-    return (
-        f"Python {run(python, '-c', 'import platform; print(platform.python_version())').strip()}, {' '.join(versions)}"
-    )
+    number = run(python, "-c", "import platform; print(platform.python_version())").strip()
+    return f"Python {number}, {' '.join(versions)}"
 
 
 def announce(text: str) -> None:
@@ -104,7 +97,6 @@ def smoke(python: Path, folder: Path, version: str, *parts: str) -> None:
 
 
 def wheel() -> Path:
-    """Return the wheel."""
     return next(DIST.glob("*.whl"))
 
 

@@ -32,19 +32,15 @@ class Project:
         self.folder = folder
 
     @classmethod
-    def create(cls, folder: Path, config: Mapping[str, Any]) -> "Project":
-        """Copy the workflow and its package into `folder`."""
+    def create(cls, folder: Path, config: Mapping[str, Any] | None = None) -> "Project":
+        """Copy the workflow and its package into `folder`, and the study's own configuration if none is given."""
         folder.mkdir(exist_ok=True)
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                # No caches, and nothing that an installation in the source folder left behind.
-                ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "tmp", "cache", "config.local")
-                shutil.copytree(source, folder / name, ignore=ignored)
-            else:
-                shutil.copy(source, folder / name)
+        # No caches, and nothing that an installation in the source folder left behind.
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "tmp", "cache", "config.local")
+        for source, copy in ((ROOT / name, folder / name) for name in COPIED):
+            shutil.copytree(source, copy, ignore=ignored) if source.is_dir() else shutil.copy(source, copy)
         project = cls(folder)
-        project.configure(config)
+        shutil.copy(ROOT / "config.yaml", folder) if config is None else project.configure(config)
         return project
 
     def copy(self, folder: Path) -> "Project":

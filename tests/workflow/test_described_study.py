@@ -1,12 +1,11 @@
 """A study of data that the project does not know, by configuration alone: from the files to a report that verifies."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from project import GENERATED, ROOT, Project
+from project import GENERATED, Project
 
 from tests.described_files import LISTS, RATINGS
 from tests.study.test_new_study import ACCEPTED
@@ -37,10 +36,14 @@ def configuration(files: Path) -> dict[str, Any]:
     }
 
 
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return tmp_path / "files"
+
+
 @pytest.mark.long
-def test_every_layout_by_configuration_alone(tmp_path: Path) -> None:
-    files = tmp_path / "files"
-    files.mkdir()
+def test_every_layout_by_configuration_alone(files: Path, tmp_path: Path) -> None:
     project = Project.create(tmp_path / "project", configuration(files))
     assert "valid: study 'mine', 10 data sets, 20 training jobs" in project.run("rankbound_study", "check-config")
     project.snakemake()
@@ -61,22 +64,15 @@ def test_every_layout_by_configuration_alone(tmp_path: Path) -> None:
     assert project.waiting()["convert"] == 1
 
 
-def test_files_that_are_not_there_are_named_before_anything_runs(tmp_path: Path) -> None:
-    files = tmp_path / "files"
-    files.mkdir()
-    project = Project.create(tmp_path / "project", configuration(files))
+def test_absent_files_and_unknown_data_sets_are_named_before_anything_runs(files: Path, tmp_path: Path) -> None:
+    config = configuration(files)
+    project = Project.create(tmp_path / "project", config)
     (files / "web/Fold3/vali.txt").unlink()
     said = project.run("rankbound_study", "check-config", status=2)
     assert "lists.web.source: there is no file " in said
     assert "Fold3/vali.txt" in said
-
-
-def test_an_unknown_data_set_without_a_description_is_named(tmp_path: Path) -> None:
-    files = tmp_path / "files"
-    files.mkdir()
-    config = configuration(files)
     config["lists"]["web"] = {"archive": "web.zip", "thresholds": [1]}
-    project = Project.create(tmp_path / "project", config)
+    project.configure(config)
     line = next(n for n, text in enumerate(yaml.safe_dump(config).splitlines(), start=1) if text.startswith("  web:"))
     said = project.run("rankbound_study", "check-config", status=2)
     known = "istella, istella-s, mq2007, mq2008, mslr-web10k"
@@ -89,8 +85,7 @@ def test_an_unknown_data_set_without_a_description_is_named(tmp_path: Path) -> N
 )
 def test_what_new_and_check_config_accept_runs(tmp_path: Path, name: str) -> None:
     """With all models and losses, on one fold."""
-    project = Project.create(tmp_path, GENERATED)
-    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
+    project = Project.create(tmp_path)
     file, text, flags, _ = ACCEPTED[name]
     project.path(file).write_text(text)
     project.run("rankbound_study", "new", file, "--out", "mine.yaml", "--name", "mine", *flags)

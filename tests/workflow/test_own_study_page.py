@@ -2,14 +2,13 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from project import GENERATED, ROOT, Project
+from project import ROOT, Project
 
 from tests.public_layouts import LAYOUTS, written
 
@@ -29,8 +28,7 @@ def blocks(kind: str) -> list[str]:
 
 @pytest.mark.long
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
-    project = Project.create(tmp_path / "project", GENERATED)
-    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
+    project = Project.create(tmp_path / "project")
     subprocess.run([sys.executable, "-c", "\n".join(blocks("python"))], cwd=project.folder, check=True)
     lines = [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()]
     made = set()
@@ -64,8 +62,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["last.fm", "labels in words"])
 def test_a_public_layout_goes_from_its_file_to_the_report_unattended(tmp_path: Path, name: str) -> None:
-    project = Project.create(tmp_path / "project", GENERATED)
-    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
+    project = Project.create(tmp_path / "project")
     path = written(name, project.folder)
     said = project.run(
         "rankbound_study", "new", path.name, "--out", "mine.yaml", "--name", "mine", *LAYOUTS[name].flags
@@ -86,8 +83,7 @@ def test_a_public_layout_goes_from_its_file_to_the_report_unattended(tmp_path: P
 
 
 def test_the_configuration_on_the_page_is_the_one_that_is_written(tmp_path: Path) -> None:
-    project = Project.create(tmp_path / "project", GENERATED)
-    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
+    project = Project.create(tmp_path / "project")
     subprocess.run([sys.executable, "-c", "\n".join(blocks("python"))], cwd=project.folder, check=True)
     project.run("rankbound_study", "new", "web", "--out", "web.yaml")
     shown, more = blocks("yaml")

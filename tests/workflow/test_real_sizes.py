@@ -1,7 +1,6 @@
 """Each layout at the size of a known data set, by configuration alone: from generated files to the leaderboard."""
 
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,18 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
-from project import GENERATED, ROOT, Project
+from project import Project
 
-from benchmarks.data import (
-    EDITIONS,
-    MQ2008,
-    JudgedSet,
-    popular_items,
-    sizes_of,
-    texts_of,
-    write_queries,
-    write_ratings,
-)
+from benchmarks import data
+from benchmarks.data import EDITIONS, MQ2008, JudgedSet, sizes_of, write_queries
 
 pytestmark = pytest.mark.long
 
@@ -96,13 +87,13 @@ def table(folder: Path) -> Path:
 
 def archive_of_ratings(folder: Path) -> Path:
     """Write a mirror's archive of MovieLens 1M, whose columns are separated by `::`."""
-    write_ratings(folder / "ml-1m.zip", EDITIONS["movielens-1m"])
+    data.write_ratings(folder / "ml-1m.zip", EDITIONS["movielens-1m"])
     return folder
 
 
 def tabs_in_folds(folder: Path) -> Path:
     """Write MovieLens 100K's u.data, whose columns are separated by tabs, and its splits u1.base, u1.test, ..."""
-    text = b"".join(texts_of(EDITIONS["movielens-100k"]))
+    text = b"".join(data.texts_of(EDITIONS["movielens-100k"]))
     (folder / "u.data").write_bytes(text)
     lines = np.array(text.splitlines(keepends=True), dtype=object)
     part = np.random.default_rng(0).permutation(len(lines)) % FOLDS
@@ -117,7 +108,7 @@ def repeated_splits(folder: Path) -> Path:
     random = np.random.default_rng(0)
     sizes = FEWEST_ARTICLES - 1 + sizes_of(random, USERS, PAIRS - USERS * (FEWEST_ARTICLES - 1), spread=1.0)
     tested = np.diff(np.round(np.cumsum(sizes) * TEST_PAIRS / PAIRS).astype(np.int64), prepend=0)
-    user, item = np.repeat(np.arange(USERS), sizes), popular_items(random, sizes, ARTICLES)
+    user, item = np.repeat(np.arange(USERS), sizes), data.popular_items(random, sizes, ARTICLES)
     pairs = pl.DataFrame({"user": user, "item": random.permutation(ARTICLES)[item], "rating": 1})
     # A user's rows with the smallest random numbers.
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -175,8 +166,7 @@ STUDIES = {
 def test_a_layout_at_its_size(tmp_path: Path, layout: str) -> None:
     study, files = STUDIES[layout], tmp_path / "files"
     files.mkdir()
-    project = Project.create(tmp_path / "project", GENERATED)
-    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
+    project = Project.create(tmp_path / "project")
     configure(project, study, study.write(files))
     board = leaderboard(project, study, files)
     assert sorted(board["bounding"].to_list()) == sorted([*BOUNDINGS, *3 * ["none"]])
