@@ -409,7 +409,10 @@ def test_every_method_is_trained_once_for_each_number_of_features(config: Config
     study = Study(check_config(counted(config)))
     found = {job.model: job for job in study.compared if job.comparison == "counted"}
     assert list(found) == ["RankNet-of-5", "RankNet-of-46", "LambdaMART-of-5", "LambdaMART-of-46"]
-    assert [(job.base, job.features) for job in found.values()][1:3] == [("RankNet", 46), ("LambdaMART", 5)]
+    assert [(job.base, job.request.settings.features) for job in found.values()][1:3] == [
+        ("RankNet", 46),
+        ("LambdaMART", 5),
+    ]
     plain = next(job.request for job in study.compared if job.model == "RankNet")
     five = found["RankNet-of-5"].request
     assert {**plain.settings.given(), "features": 5} == five.settings.given()
@@ -422,7 +425,8 @@ def test_every_method_is_trained_once_for_each_number_of_features(config: Config
 
 
 def test_methods_that_see_moved_pictures(config: Config) -> None:
-    found = {job.model: job.shift for job in Study.of(config).compared if job.shift is not None}
+    shifts = {job.model: job.request.settings.shift for job in Study.of(config).compared}
+    found = {model: shift for model, shift in shifts.items() if shift is not None}
     assert found == {"RankNet-shifted": 0.2, "RankCNN-shifted": 0.2}
     plain, moved = (config["comparisons"][name] for name in ("faces-pixels", "faces-shifted"))
     assert {**plain["settings"], "shift": 0.2} == moved["settings"]
