@@ -98,17 +98,16 @@ def _found(described: DescriptionKeys) -> tuple[int, int]:
 
 def _column(beginning: bytes, described: DescriptionKeys) -> set[bytes]:
     """Return the topics of the first lines of a delimited file; none if its header doesn't name their column."""
-    separator, lines = described.separator.encode(), beginning.splitlines()
-    if described.columns is None or not lines:
+    separator = described.separator.encode()
+    rows = [line.split(separator) for line in beginning.splitlines()]
+    if described.columns is None or not rows:
         return set()
-    names = lines[0].split(separator)
-    if not described.header:
-        names = [b"%d" % (place + 1) for place in range(len(names))]
+    names = rows[0] if described.header else [b"%d" % (place + 1) for place in range(len(rows[0]))]
     if (topic := described.columns.topic.encode()) not in names:
         return set()
     place = names.index(topic)
     # The last line may be cut off.
-    return {row[place] for row in (line.split(separator) for line in lines[1:-1]) if len(row) > place}
+    return {row[place] for row in rows[1:-1] if len(row) > place}
 
 
 SECONDS_OF_A_BATCH = 1.5e-3
@@ -203,19 +202,16 @@ class Estimate(NamedTuple):
     largest: str
 
     def __str__(self) -> str:
-        return f"some {time(self.seconds)} of a processor; the largest step, {self.largest}, {self.gigabytes:.1f} GB"
+        # In the largest unit of which it has two, in minutes at least.
+        unit, length = next((pair for pair in _UNITS if self.seconds >= 2 * pair[1]), _UNITS[-1])
+        time = f"{max(1, round(self.seconds / length)):,} {unit}"
+        return f"some {time} of a processor; the largest step, {self.largest}, {self.gigabytes:.1f} GB"
 
 
 class _Work(NamedTuple):
     name: str
     seconds: float
     bytes: float
-
-
-def time(seconds: float) -> str:
-    """Return a time in the largest unit of which it has two, in minutes at least."""
-    unit, length = next((pair for pair in _UNITS if seconds >= 2 * pair[1]), _UNITS[-1])
-    return f"{max(1, round(seconds / length)):,} {unit}"
 
 
 def estimated(study: Study, jobs: Iterable[Job]) -> Estimate:

@@ -161,11 +161,10 @@ def _gaps(run: Run, qrels: Qrels, studied: pl.DataFrame, kept: Kept) -> npt.NDAr
             "expected the data of the study: give its folder with --data, or run the study's steps again"
         )
     chosen = [metric(name) for name in METRICS if name in studied.columns]
-    values = evaluate(chosen, run.scores, qrels.relevance, run.offsets)
-    gaps: npt.NDArray[np.float64] = np.zeros(len(studied))
-    for name, value in values.items():
-        gaps = np.maximum(gaps, np.nan_to_num(np.abs(value.numpy() - studied[name].to_numpy())))
-    return gaps
+    values = evaluate(chosen, run.scores, qrels.relevance, run.offsets).items()
+    gaps = [np.nan_to_num(np.abs(value.numpy() - studied[name].to_numpy())) for name, value in values]
+    largest: npt.NDArray[np.float64] = np.max([np.zeros(len(studied)), *gaps], axis=0)
+    return largest
 
 
 def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
@@ -219,9 +218,8 @@ def lists_folder(kept: Kept, all_folds: Sequence[int]) -> str:
     If a training was tested on other lists than its data set's, or only on some folds, the name says so:
     `movielens-nsr3_tested-at-nsr1_folds-1-2`.
     """
-    key = kept.key
-    dataset, trained, tested = key["dataset"], key["nsr_train"], key["nsr_test"]
-    relevant = json.loads(key["options"]).get("test_relevant")
+    dataset, trained, tested = (kept.key[name] for name in ("dataset", "nsr_train", "nsr_test"))
+    relevant = json.loads(kept.key["options"]).get("test_relevant")
     parts = [
         dataset if trained is None else f"{dataset}-nsr{trained}",
         "" if trained == tested else f"tested-at-nsr{tested}",

@@ -17,7 +17,7 @@ from rankbound.io.atomic import written
 from rankbound_study.provenance import facts
 from rankbound_study.provenance.checksums import Checksum
 from rankbound_study.provenance.loaded import digest, listing, loaded_files, watch
-from rankbound_study.provenance.records import Attempt, Record, code_file, read_json, write_line, write_text
+from rankbound_study.provenance.records import Attempt, Record, code_file, read_json, write_text
 
 UNFINISHED = ".unfinished"
 
@@ -52,7 +52,7 @@ def recorded(
     with suppress(DataError):
         earlier = read_json(tuple[Attempt, ...], note, "delete it") if note.exists() else ()
     attempt = Attempt(started=datetime.now(UTC).isoformat(timespec="microseconds"), machine=facts.machine())
-    write_line(note, json.dumps([asdict(noted) for noted in (*earlier, attempt)]))
+    write_text(note, json.dumps([asdict(noted) for noted in (*earlier, attempt)]) + "\n")
     code, began = facts.code(), time.monotonic()
     with written() as files:
         yield
@@ -82,7 +82,7 @@ def recorded(
     )
     if not (listed := code_file(results, code.sha256)).exists():
         write_text(listed, listing(loaded))
-    write_line(path, record.to_json())
+    write_text(path, f"{record.to_json()}\n")
     note.unlink(missing_ok=True)
 
 
@@ -125,11 +125,10 @@ def _seeds(value: Any) -> Iterator[int]:
     """Yield the values under `seed` and `seeds`, at any depth."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
+            listed = inner if isinstance(inner, list) else [inner]
             if key in ("seed", "seeds"):
-                listed = inner if isinstance(inner, list) else [inner]
                 yield from (seed for seed in listed if isinstance(seed, int) and not isinstance(seed, bool))
             else:
                 yield from _seeds(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _seeds(inner)
+    for inner in value if isinstance(value, list) else ():
+        yield from _seeds(inner)

@@ -23,6 +23,11 @@ LAST, HIGHEST, SUM = REPEATS = ("last", "highest", "sum")
 """What becomes of several ratings of an item by a user."""
 
 SPLIT_KEYS = ("parts", "folds", "fold_pattern", "random_parts", "by_time")
+OF_FORMATS = dict.fromkeys(("columns", "labels"), ("table", RATINGS)) | dict.fromkeys(
+    ("encoding", "repeats"), (RATINGS,)
+)
+"""Keys that descriptions of some formats have."""
+
 NUMBER = "{fold}"
 """Stands for the number of a fold in the names of its files."""
 
@@ -191,7 +196,11 @@ class DescriptionKeys(Keys):
         yield from self._split_problems()
         if self.parts is not None and len(self.parts) < FEWEST_PARTS:
             yield ("parts",), f"has {len(self.parts)} files: expected at least {FEWEST_PARTS}"
-        yield from self._pattern_problems()
+        pattern = self.fold_pattern
+        for split in ("train", "validation", "test") if pattern is not None and pattern.count > 1 else ():
+            names = getattr(pattern, split)
+            if names and not any(NUMBER in name for name in names):
+                yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
         yield from self._column_problems()
 
     def _split_problems(self) -> Iterator[Problem]:
@@ -208,67 +217,52 @@ class DescriptionKeys(Keys):
         elif len(splits) > 1:
             yield (), f"has {' and '.join(splits)}: give one of folds, fold_pattern and by_time, or none of them"
         if self.format == RATINGS:
-            yield from self._of_lists_alone()
-
-    def _of_lists_alone(self) -> Iterator[Problem]:
-        for key in sorted({"validation_share", "seed"} & self.model_fields_set):
-            yield (key,), "is for judged lists: for ratings it stands beside source"
-        if self.files is not None and self.given_folds:
-            yield ("files",), "is set beside the files of folds: remove it"
-        if self.by_time is not None and self.columns is not None and self.columns.timestamp is None:
-            yield ("columns",), "needs a timestamp, by which by_time splits"
-
-    def _pattern_problems(self) -> Iterator[Problem]:
-        pattern = self.fold_pattern
-        if pattern is None or pattern.count == 1:
-            return
-        for split in ("train", "validation", "test"):
-            names = getattr(pattern, split)
-            if names and not any(NUMBER in name for name in names):
-                yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
+            for key in sorted({"validation_share", "seed"} & self.model_fields_set):
+                yield (key,), "is for judged lists: for ratings it stands beside source"
+            if self.files is not None and self.given_folds:
+                yield ("files",), "is set beside the files of folds: remove it"
 
     def _column_problems(self) -> Iterator[Problem]:
-        if self.labels is not None and self.format not in ("table", RATINGS):
-            yield ("labels",), f"is for table and ratings, but the format is {self.format}"
-        if self.format != RATINGS:
-            for key in sorted({"encoding", "repeats"} & self.model_fields_set):
-                yield (key,), f"is for ratings, but the format is {self.format}"
-        if self.format == RATINGS and self.columns is None:
-            yield (), "needs columns: those of the topic (user), the item, and usually the rating"
+        for key, formats in OF_FORMATS.items():
+            if key in self.model_fields_set and self.format not in formats:
+                yield (key,), f"is for {' and '.join(formats)}, but the format is {self.format}"
         if self.columns is None:
+            if self.format == RATINGS:
+                yield (), "needs columns: those of the topic (user), the item, and usually the rating"
             return
-        if self.format not in ("table", RATINGS):
-            yield ("columns",), f"is for table and ratings, but the format is {self.format}"
         if self.labels is not None and len(set(self.labels)) < len(self.labels):
             yield ("labels",), "has a word twice"
-        foreign = ("rating", "timestamp") if self.format == "table" else ("relevance", "features")
-        for key in foreign:
+        for key in ("rating", "timestamp") if self.format == "table" else ("relevance", "features"):
             if getattr(self.columns, key) is not None:
                 yield ("columns", key), f"is not for {self.format}"
         if self.format == RATINGS and self.columns.item is None:
             yield ("columns",), "needs an item"
+        if self.format == RATINGS and self.by_time is not None and self.columns.timestamp is None:
+            yield ("columns",), "needs a timestamp, by which by_time splits"
 
     @property
     def n_folds(self) -> int:
         """The number of folds that its files make; 5 for ratings that are cut at random, 1 by time."""
         if self.by_time is not None:
             return 1
-        if self.fold_pattern is not None:
-            return self.fold_pattern.count
-        if self.folds is not None:
-            return len(self.folds)
-        return self.random_parts or len(self.parts or ()) or ORDINARY_FOLDS
+        return len(self.given_folds) or self.random_parts or len(self.parts or ()) or ORDINARY_FOLDS
 
     @property
     def given_folds(self) -> list[dict[str, list[str]]]:
         """The files of each fold by split, if the folds are given by files."""
-        if self.fold_pattern is None:
-            return [_files_of(fold) for fold in self.folds or ()]
-        pattern = _files_of(self.fold_pattern)
-        return [
-            {split: [name.replace(NUMBER, str(fold)) for name in names] for split, names in pattern.items()}
-            for fold in range(self.fold_pattern.first, self.fold_pattern.first + self.fold_pattern.count)
-        ]
+        pattern = self.fold_pattern
+        folds = [self.fold_pattern] * self.fold_pattern.count if self.fold_pattern else self.folds or []
+        given = []
+        for number, fold in enumerate(folds, pattern.first if pattern else 1):
+            named = {split: getattr(fold, split) for split in ("train", "validation", "test")}
+            given.append(
+                {
+                    split: [name.replace(NUMBER, str(number)) if pattern else name for name in names]
+                    for split, names in named.items()
+                    if names
+                }
+            )
+        return given
 
     @property
     def splitting(self) -> dict[str, Any]:
@@ -286,11 +280,6 @@ class DescriptionKeys(Keys):
         """The members to read, each once; none where the only file is to be read."""
         of_folds = [name for fold in self.given_folds for names in fold.values() for name in names]
         return list(dict.fromkeys(self.files or self.parts or of_folds))
-
-
-def _files_of(fold: FoldKeys) -> dict[str, list[str]]:
-    named = {split: getattr(fold, split) for split in ("train", "validation", "test")}
-    return {split: names for split, names in named.items() if names}
 
 
 ARCHIVES = (".zip", ".rar")

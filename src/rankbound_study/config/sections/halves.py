@@ -6,6 +6,7 @@ study's own runs. Their random seeds are the study's, so both are paired.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import Field
@@ -146,18 +147,14 @@ class ComparisonKeys(Keys):
         if counts != sorted(counts):
             yield ("feature_counts",), f"is {counts}: expected ascending numbers, {sorted(counts)}"
         for name, method in self.methods.items():
+            where = ("methods", name)
             if counts and isinstance(method.model, ConvolutionKeys):
-                yield (
-                    ("methods", name),
-                    "is a cnn, which reads whole pictures, not some of their pixels (feature_counts): remove it from "
-                    "this comparison",
-                )
+                text = "is a cnn, which reads whole pictures, not some of their pixels (feature_counts)"
+                yield where, f"{text}: remove it from this comparison"
             if isinstance(method.model, NetworkKeys | LinearKeys | ConvolutionKeys):
-                for key in [key for key in TrainerSettings.model_fields if key not in self.settings_of(method)]:
-                    yield (
-                        ("methods", name),
-                        f"is trained without {key}: neither its settings nor the comparison's have one",
-                    )
+                settings = self.settings_of(method)
+                for key in (key for key in TrainerSettings.model_fields if key not in settings):
+                    yield where, f"is trained without {key}: neither its settings nor the comparison's have one"
 
     def data_problems(self, defined: Mapping[str, Instances], images: Mapping[str, ImageKeys]) -> Iterator[Problem]:
         """Yield data sets that nothing defines, and those that the methods cannot use."""
@@ -179,15 +176,14 @@ class ComparisonKeys(Keys):
                 if instances.features and images[instances.source].vgg16_side is None:
                     yield where, f"is {name!r}, which needs images.{instances.source}.vgg16_side"
                 continue
-            for method in [method for method, own in self.methods.items() if own.target == "value"]:
+            for method in (method for method, own in self.methods.items() if own.target == "value"):
                 yield ("methods", method, "target"), f"is value: items of {name} have only relevance labels"
 
     def trained(self) -> Iterator[tuple[str, str, MethodKeys, int | None]]:
         """Yield each method with its names in the results and here; with `feature_counts`, once for each count."""
-        for name, method in self.methods.items():
-            counts: Sequence[int | None] = self.feature_counts or (None,)
-            for count in counts:
-                yield name if count is None else f"{name}{OF_FEATURES}{count}", name, method, count
+        counts: Sequence[int | None] = self.feature_counts or (None,)
+        for (name, method), count in product(self.methods.items(), counts):
+            yield name if count is None else f"{name}{OF_FEATURES}{count}", name, method, count
 
     def settings_of(self, method: MethodKeys) -> dict[str, Any]:
         """Return the comparison's settings with the method's own merged over them; null removes one.
@@ -277,12 +273,10 @@ class VariantKeys(TrainerSettings):
         yield from within(("model",), self._model_problems(name, usual, instances))
         sized = [bounding for bounding in boundings if needs_distributions(bounding)]
         if self.distributions is not None and not sized:
-            yield (
-                ("distributions",),
-                "is for the bounding distribution, which boundings has not: add it, or remove this",
-            )
+            text = "is for the bounding distribution, which boundings has not: add it, or remove this"
+            yield ("distributions",), text
         if not instances.data_set.sampled:
-            for key in [key for key in ("test_nsr", "validation_share") if key in self.model_fields_set]:
+            for key in sorted({"test_nsr", "validation_share"} & self.model_fields_set):
                 yield (key,), f"is for data sets of ratings only, and {instances.name} has judged lists"
             return
         sampling = SampledName.of(instances.data_set.dataset).sampling
@@ -292,13 +286,11 @@ class VariantKeys(TrainerSettings):
         if self.test_nsr is not None and (not instances.data_set.nsr or sampling.train != sampling.test):
             yield ("test_nsr",), f"needs lists drawn at one ratio, and {instances.name} has others"
         elif self.test_nsr is not None and self.test_nsr not in ratios:
-            there = listed([str(ratio) for ratio in ratios])
+            there = listed(list(map(str, ratios)))
             yield ("test_nsr",), f"is {self.test_nsr}, but interactions.{instances.source}.nsr has {there}"
         if self.validation_share is not None and sized:
-            yield (
-                ("validation_share",),
-                f"changes the list sizes, for which {sized[0]} needs tables: remove that bounding",
-            )
+            text = f"changes the list sizes, for which {sized[0]} needs tables: remove that bounding"
+            yield ("validation_share",), text
 
     def _model_problems(self, name: str, usual: str, instances: Instances) -> Iterator[Problem]:
         """Yield options that a model does not have, those that another one lacks, and models that nothing fits."""
@@ -310,8 +302,9 @@ class VariantKeys(TrainerSettings):
             yield (option,), f"is not an option of {name}{owner} ({its})"
         if name == usual:
             return
-        for option in [option for option, field in options.items() if field.is_required() and option not in stated]:
-            yield (), f"is {name} without {option}: give it a value"
+        for option, field in options.items():
+            if field.is_required() and option not in stated:
+                yield (), f"is {name} without {option}: give it a value"
         reads_topics = MODELS[name] is MatrixFactorizationKeys
         if reads_topics != instances.data_set.sampled:
             reads = "items that recur between topics" if reads_topics else "features"
@@ -379,18 +372,10 @@ class ExperimentKeys(Keys):
 
     def trained(self, name: str, config: "Configuration") -> Iterator[Variant]:
         """Yield every variant with its trainings; unspecified axes are the study's."""
+        axes = (self.losses or config.losses, self.boundings or config.boundings, self.folds or config.folds)
+        seeds = self.seeds or config.seeds.get(HONEST, [0])
         for variant, changes in self.variants.items():
-            yield Variant(
-                name,
-                variant,
-                self.datasets,
-                self.losses or config.losses,
-                self.boundings or config.boundings,
-                self.folds or config.folds,
-                self.seeds or config.seeds.get(HONEST, [0]),
-                self.crossed,
-                changes,
-            )
+            yield Variant(name, variant, self.datasets, *axes, seeds, self.crossed, changes)
 
     def study_problems(self, name: str, config: "Configuration", defined: Mapping[str, Instances]) -> Iterator[Problem]:
         """Yield what contradicts the rest of the study."""
@@ -407,22 +392,13 @@ class ExperimentKeys(Keys):
                 for variant, changes in self.variants.items():
                     problems = changes.data_problems(defined[dataset], boundings, config)
                     yield from within(("variants", variant), problems)
-        yield from self._loss_problems(boundings)
-        yield from self._weight_problems()
-
-    def _loss_problems(self, boundings: Sequence[str]) -> Iterator[Problem]:
-        """Losses other than the study's cannot be bounded, and no metric judges them."""
         for position, loss in enumerate(self.losses or []):
-            if loss in JUDGED_BY:
-                continue
-            if list(boundings) != ["none"]:
+            # Losses other than the study's cannot be bounded, and no metric judges them.
+            if loss not in JUDGED_BY and list(boundings) != ["none"]:
                 yield ("losses", position), f"is {loss!r}, which cannot be bounded: boundings should be [none]"
             for variant, changes in self.variants.items():
-                if changes.judged_by is None:
+                if loss not in JUDGED_BY and changes.judged_by is None:
                     yield ("variants", variant), f"has no judged_by, which {loss!r} needs: it has no metric of its own"
-
-    def _weight_problems(self) -> Iterator[Problem]:
-        """Yield weights of a bounding for losses without a metric."""
         without = [loss for loss in self.losses or [] if split_text(loss, "loss")[0] not in METRIC_LOSSES]
         for variant, changes in self.variants.items():
             text = changes.list_weights
