@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 
 from rankbound.compare import PairedScores
 from rankbound.compare import compare as compare_pair
@@ -127,28 +128,12 @@ def test_pairs_of_faces_know_their_members(tmp_path: Path, compare: Compare, res
     assert (row["low"] + row["high"]) / 2 == pytest.approx(row["difference"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        ("results", 2, "A and B are the same runs"),
-        ("results --dataset mslr", 2, "A has no such runs; it has movielens, mq2008-label1"),
-        ("results --a bounding", 2, "expected KEY=VALUE"),
-        ("results --a bound=none", 2, "expected KEY=VALUE with one of the keys study"),
-        ("results --a bounding=none -m P@7", 2, "there is no metric 'P@7'; it has nDCG, AP"),
-        ("results --a model=network --b loss=AP nsr=1", 2, "no runs in common"),
-        ("empty", 2, "empty/runs.parquet: there is no such file"),
-        (
-            "results --nsr 1 --a model=oracle --b loss=nDCG bounding=none -m AP",
-            *(0, "* not tested: A scores 1 in every topic"),
-        ),
-        (
-            "results --nsr 1 --a model=popularity --b model=random -m AP --margin noise",
-            *(0, "there is no noise to take a margin from"),
-        ),
-        ("results --a bounding=none -m nDCG -m AP -m RR -m P@5", 0, "can be below"),
-        ("results --a bounding=none -m nDCG -m AP -m RR -m P@5", 0, "raise --flips"),
-    ],
-)
+MESSAGES = yaml.safe_load((Path(__file__).parents[1] / "reference/compare_problems.yaml").read_text("utf-8"))[
+    "messages"
+]
+
+
+@pytest.mark.parametrize(("arguments", "status", "message"), MESSAGES)
 def test_messages(results: Path, compare: Compare, arguments: str, status: int, message: str) -> None:
     Path("empty").mkdir(exist_ok=True)
     assert message in compare(*arguments.split(), status=status)

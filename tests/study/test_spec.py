@@ -30,6 +30,7 @@ from rankbound_study.jobs.fit_trees import OPTIONS
 CODES = CodeDigests()
 ROOT = Path(__file__).resolve().parents[2]
 CASES = yaml.safe_load((ROOT / "tests/reference/config_problems.yaml").read_text("utf-8"))
+VALID = yaml.safe_load((ROOT / "tests/reference/valid_studies.yaml").read_text("utf-8"))
 RUNS = "<results>/runs"
 DISTRIBUTIONS = "<results>/distributions"
 Config = dict[str, Any]
@@ -266,35 +267,7 @@ def test_what_an_experiment_alone_reads_is_made(config: Config) -> None:
 # Score distributions
 
 
-# The published protocol samples, the honest one does not; a variant of the honest one samples, too.
-VARIED = {"datasets": ["movielens-nsr2"], "boundings": ["none", "distribution"]}
-VARIED |= {"variants": {"s": {"distributions": "sampled"}}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "experiments", "kinds", "read"),
-    [
-        ({"method": "exact"}, {}, ["", "-tilt4"], {"honest movielens-nsr1": "", "published mq2008-label1": ""}),
-        (
-            {"method": {"published": "sampled", "honest": "exact"}},
-            {},
-            ["-sampled", "", "-tilt4"],
-            {"honest movielens-nsr1": "", "published mq2008-label1": "-sampled"},
-        ),
-        (
-            {"method": "exact", "datasets": {"mq2008": "sampled"}},
-            {},
-            ["", "-sampled", "-tilt4", "-sampled-tilt4"],
-            {"honest movielens-nsr1": "", "honest mq2008-label1": "-sampled"},
-        ),
-        (
-            {},
-            {"experiment": ["sampled"], "experiments": {"sampled": VARIED}},
-            ["-sampled", ""],
-            {"honest@sampled-s movielens-nsr2": "-sampled", "honest movielens-nsr2": ""},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "experiments", "kinds", "read"), VALID["distributions"])
 def test_trainings_read_distributions_of_their_method(
     config: Config, changes: Config, experiments: Config, kinds: list[str], read: dict[str, str]
 ) -> None:

@@ -187,11 +187,6 @@ def link(path: str) -> Change:
     return change
 
 
-def pipe(study: Path) -> None:
-    (study / "results" / TABLE).unlink()
-    os.mkfifo(study / "results" / TABLE)
-
-
 def nested(name: str) -> Change:
     """A folder of records hides no new result."""
 
@@ -274,9 +269,6 @@ CHANGES: dict[str, tuple[Change, str, str, str]] = {
         edit(WHOLE, lambda all_: all_.update(created="2100-01-01T00:00:00+00:00")),
         *("changed", "provenance.json", ""),
     ),
-    "a link in a table's place": (link(f"results/{TABLE}"), "missing", TABLE, "no regular file, or outside"),
-    "a link to a folder": (lambda study: (study / "results/more").symlink_to(study.parent), "unknown", "more", ""),
-    "a pipe in a table's place": (pipe, "missing", TABLE, ""),
     # What leaves something undecided.
     "an input removed": (remove(LISTS), "unchecked", f"../{LISTS}", "not here"),
     "the results alone, without data": (

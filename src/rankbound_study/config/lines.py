@@ -25,7 +25,8 @@ def merged(files: Sequence[Path]) -> dict[str, Any]:
     """
     config: dict[str, Any] = {}
     for file in files:
-        content = _construct(file, _compose(file))
+        root = _compose(file)
+        content = None if root is None else _construct(file, root)
         if not isinstance(content, dict):
             raise ConfigError(f"{file} holds no keys: expected lines such as `study: thesis`")
         _merge(config, content)

@@ -285,13 +285,9 @@ class Study:
         if model["name"] != training.model.name:
             # Another model replaces the usual one.
             model = stated
-        merged = {
-            **training.given("model", "learning_rate"),
-            "optimiser": "adam",
-            "temperature": config.temperature,
-            **({"learning_rate": rate} if (rate := training.learning_rate.get(protocol)) else {}),
-            **changes,
-        }
+        merged = {**training.given("model", "learning_rate"), "optimiser": "adam", "temperature": config.temperature}
+        merged |= {"learning_rate": training.learning_rate[protocol]} if protocol in training.learning_rate else {}
+        merged |= changes
         if model["name"] == BOOSTED_TREES:
             merged = {name: value for name, value in merged.items() if name not in OF_TRAINER}
         request = TrainingJob.model_validate(

@@ -350,8 +350,6 @@ def _plain(names: pl.Series, what: str, path: Path, space: str | None, *, distin
     plain = names.str.replace_all(r"\s", space)
     if distinct and plain.n_unique() < names.n_unique():
         twice = plain.filter(plain.is_duplicated() & plain.is_not_null())[0]
-        raise DataError(
-            f"{path}: with {space!r} instead of white space, two {what}s have the name {twice!r}: choose another "
-            "character"
-        )
+        text = f"two {what}s have the name {twice!r}: choose another character"
+        raise DataError(f"{path}: with {space!r} instead of white space, {text}")
     return plain

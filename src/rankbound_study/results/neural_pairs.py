@@ -110,9 +110,8 @@ def _pairs_of(path: Path, ages: Integers) -> pl.DataFrame:
     pairs, scored = items.reshape(-1, 2), scores.reshape(-1, 2).astype(np.float64)
     years = ages[pairs[:, 0]] - ages[pairs[:, 1]]
     if not years.all():
-        raise DataError(
-            f"{path}: the faces of {frame['topic'][int(np.flatnonzero(years == 0)[0])]!r} have the same age"
-        )
+        topic = frame["topic"][int(np.flatnonzero(years == 0)[0])]
+        raise DataError(f"{path}: the faces of {topic!r} have the same age")
     order = np.where(years[:, None] > 0, [0, 1], [1, 0])
     faces, of_faces = (np.take_along_axis(values, order, 1).T for values in (pairs, scored))
     sides = {
@@ -156,9 +155,8 @@ def method_means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -
 
 def _by_method(frame: pl.DataFrame, value: str, fixed: Sequence[str] = ()) -> tuple[tuple[str, ...], pl.DataFrame]:
     """Return the methods, and a column of means over seeds for each of them, a row per list."""
-    averaged = frame.group_by("method", "fold", "topic").agg(
-        pl.col(*fixed).first() if fixed else [], pl.col(value).mean()
-    )
+    columns = [pl.col(name).first() for name in fixed]
+    averaged = frame.group_by("method", "fold", "topic").agg(*columns, pl.col(value).mean())
     wide = averaged.pivot("method", index=["fold", "topic", *fixed], values=value).sort("fold", "topic")
     return tuple(sorted(set(wide.columns) - {"fold", "topic", *fixed})), wide
 
@@ -220,8 +218,9 @@ def by_gap(pairs: pl.DataFrame) -> pl.DataFrame:
         if within.is_empty():
             continue
         methods, means = compared(within, PAIR_ACCURACY)
+        count = means.values.shape[1]
         for place, method in enumerate(methods):
-            rows.append((method, low, high, means.values.shape[1], float(means.means[place]), *means.interval(place)))
+            rows.append((method, low, high, count, float(means.means[place]), *means.interval(place)))
     return pl.DataFrame(rows, schema=GAP_COLUMNS, orient="row").sort("method", "from_years")
 
 
@@ -235,10 +234,8 @@ def coefficients(path: Path, shape: tuple[int, int, int]) -> Floats | None:
     check_seal(path)
     with safe_open(path, framework="numpy") as weights:
         names = sorted(weights.keys())
-        size = math.prod(shape)
-        found = [
-            name for name in names if name.endswith("weight") and math.prod(weights.get_slice(name).get_shape()) == size
-        ]
+        sizes = {name: math.prod(weights.get_slice(name).get_shape()) for name in names if name.endswith("weight")}
+        found = [name for name, size in sizes.items() if size == math.prod(shape)]
         if not found:
             return None
         first = found[0].rsplit("/", 1)[0]

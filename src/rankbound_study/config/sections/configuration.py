@@ -8,14 +8,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo
 
 from rankbound_study.config.data_sets import GRADED, SYNTHETIC, Instances
 from rankbound_study.config.lines import KeyPath, listed, nearest, shown
-from rankbound_study.config.score_distributions import (
-    EXACT,
-    METHODS,
-    SAMPLED,
-    method_of,
-    needs_distributions,
-    usual_method,
-)
+from rankbound_study.config.score_distributions import EXACT, METHODS, SAMPLED, method_of, needs_distributions
 from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
@@ -77,8 +70,8 @@ class DistributionKeys(Keys):
 
     @property
     def usual(self) -> str:
-        """The method whose files are named by the loss alone."""
-        return usual_method(self.method)
+        """The method whose files are named by the loss alone: the only one, or `exact`."""
+        return self.method if isinstance(self.method, str) else EXACT
 
     def method_of(self, protocol: str, source: str) -> str:
         """Return the method for the lists of a data set in a protocol."""

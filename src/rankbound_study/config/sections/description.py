@@ -23,9 +23,8 @@ LAST, HIGHEST, SUM = REPEATS = ("last", "highest", "sum")
 """What becomes of several ratings of an item by a user."""
 
 SPLIT_KEYS = ("parts", "folds", "fold_pattern", "random_parts", "by_time")
-OF_FORMATS = dict.fromkeys(("columns", "labels"), ("table", RATINGS)) | dict.fromkeys(
-    ("encoding", "repeats"), (RATINGS,)
-)
+OF_TABLES = ("table", RATINGS)
+OF_FORMATS = {"columns": OF_TABLES, "labels": OF_TABLES, "encoding": (RATINGS,), "repeats": (RATINGS,)}
 """Keys that descriptions of some formats have."""
 
 NUMBER = "{fold}"

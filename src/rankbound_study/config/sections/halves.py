@@ -17,6 +17,7 @@ from rankbound_study.config.data_sets import Instances, SampledName
 from rankbound_study.config.lines import listed, nearest
 from rankbound_study.config.list_weights import EXPECTED, LIST_WEIGHTS, PATTERN, ListWeights
 from rankbound_study.config.score_distributions import METHODS, needs_distributions
+from rankbound_study.config.sections import training as models
 from rankbound_study.config.sections.base import (
     METRIC_LOSSES,
     Allowed,
@@ -40,26 +41,6 @@ from rankbound_study.config.sections.base import (
     within,
 )
 from rankbound_study.config.sections.data import ImageKeys
-from rankbound_study.config.sections.training import (
-    BOUNDED_MODELS,
-    LAMBDARANK_NORM,
-    OF_METRICS,
-    Activation,
-    Bias,
-    BoostedTreeKeys,
-    ConvolutionKeys,
-    LinearKeys,
-    MatrixFactorizationKeys,
-    Method,
-    MethodSettings,
-    NetworkKeys,
-    PenalisedKeys,
-    RandomForestKeys,
-    RankerKeys,
-    Scale,
-    TrainerSettings,
-    TreeOptions,
-)
 from rankbound_study.vocabulary import BOOSTED_TREES, HONEST, JUDGED_BY
 
 if TYPE_CHECKING:
@@ -69,7 +50,7 @@ if TYPE_CHECKING:
 class TrainingKeys(Keys):
     """The model of a data set and its budget, the same for all losses and boundings."""
 
-    model: Annotated[MatrixFactorizationKeys | NetworkKeys, Field(discriminator="name")] = Field(
+    model: Annotated[models.MatrixFactorizationKeys | models.NetworkKeys, Field(discriminator="name")] = Field(
         description="The model to train"
     )
     learning_rate: dict[Protocol, Rates] = Field(
@@ -77,7 +58,7 @@ class TrainingKeys(Keys):
     )
     epochs: Epochs = Field(description="Number of epochs, of which the protocol selects one")
     batch_size: Positive = Field(description="Lists in a batch")
-    scale: Scale | None = Field(
+    scale: models.Scale | None = Field(
         None, description="Features standardised by the training items, or (absent, none) as they are"
     )
 
@@ -97,22 +78,26 @@ class MethodKeys(Keys):
     family: Annotated[str, Allowed("rank", "class", "reg")] = Field(
         description="Ranks items, classifies them as relevant or not, or estimates their values"
     )
-    model: Annotated[Method, Field(discriminator="name")] = Field(description="The model to fit")
+    model: Annotated[models.Method, Field(discriminator="name")] = Field(description="The model to fit")
     loss: Loss = Field(description="The loss, as the library names it")
     target: Annotated[str, Allowed("relevance", "value")] | None = Field(
         None, description="The training target: relevance labels, or the items' own values (ages)"
     )
-    settings: MethodSettings | None = Field(
+    settings: models.MethodSettings | None = Field(
         None, description="Settings that take precedence over the comparison's; null removes one"
     )
 
     def problems(self) -> Iterator[Problem]:
         """Yield losses and targets that the model does not take."""
-        if isinstance(self.model, RandomForestKeys | PenalisedKeys) and self.loss != "squared":
+        if isinstance(self.model, models.RandomForestKeys | models.PenalisedKeys) and self.loss != "squared":
             yield ("loss",), f"is {self.loss!r}: {self.model.name} requires squared"
-        if isinstance(self.model, RankerKeys) and self.model.name not in OF_METRICS and self.loss != OWN_LOSS:
+        if (
+            isinstance(self.model, models.RankerKeys)
+            and self.model.name not in models.OF_METRICS
+            and self.loss != OWN_LOSS
+        ):
             yield ("loss",), f"is {self.loss!r}: {self.model.name} has its own, which {OWN_LOSS} stands for"
-        if isinstance(self.model, PenalisedKeys) and self.target != "value":
+        if isinstance(self.model, models.PenalisedKeys) and self.target != "value":
             yield (), "is a regression: it needs target: value"
 
 
@@ -129,7 +114,9 @@ class ComparisonKeys(Keys):
     )
     folds: Axis[Fold] = Field(description="Folds that run")
     seeds: Axis[TrainingSeed] = Field(description="Repetitions of every training")
-    settings: MethodSettings | None = Field(None, description="Settings of the trainer, unless a method has its own")
+    settings: models.MethodSettings | None = Field(
+        None, description="Settings of the trainer, unless a method has its own"
+    )
     methods: dict[
         Annotated[
             str,
@@ -148,12 +135,12 @@ class ComparisonKeys(Keys):
             yield ("feature_counts",), f"is {counts}: expected ascending numbers, {sorted(counts)}"
         for name, method in self.methods.items():
             where = ("methods", name)
-            if counts and isinstance(method.model, ConvolutionKeys):
+            if counts and isinstance(method.model, models.ConvolutionKeys):
                 text = "is a cnn, which reads whole pictures, not some of their pixels (feature_counts)"
                 yield where, f"{text}: remove it from this comparison"
-            if isinstance(method.model, NetworkKeys | LinearKeys | ConvolutionKeys):
+            if isinstance(method.model, models.NetworkKeys | models.LinearKeys | models.ConvolutionKeys):
                 settings = self.settings_of(method)
-                for key in (key for key in TrainerSettings.model_fields if key not in settings):
+                for key in (key for key in models.TrainerSettings.model_fields if key not in settings):
                     yield where, f"is trained without {key}: neither its settings nor the comparison's have one"
 
     def data_problems(self, defined: Mapping[str, Instances], images: Mapping[str, ImageKeys]) -> Iterator[Problem]:
@@ -192,23 +179,23 @@ class ComparisonKeys(Keys):
         """
         merged = {key: value for own in (self.settings, method.settings) if own for key, value in own.given().items()}
         kept = {
-            RankerKeys: ("scale", "epochs"),
-            PenalisedKeys: ("scale", "shift"),
-            BoostedTreeKeys: ("shift",),
-            RandomForestKeys: ("shift",),
+            models.RankerKeys: ("scale", "epochs"),
+            models.PenalisedKeys: ("scale", "shift"),
+            models.BoostedTreeKeys: ("shift",),
+            models.RandomForestKeys: ("shift",),
         }
         names = kept.get(type(method.model), tuple(merged))
         return {key: value for key, value in merged.items() if value is not None and key in names}
 
 
-MODELS = {get_args(model.model_fields["name"].annotation)[0]: model for model in BOUNDED_MODELS}
+MODELS = {get_args(model.model_fields["name"].annotation)[0]: model for model in models.BOUNDED_MODELS}
 """The models whose options a variant may change, or state for another model."""
 
-OF_TRAINER = {*TrainerSettings.model_fields, "scale", LIST_WEIGHTS}
+OF_TRAINER = {*models.TrainerSettings.model_fields, "scale", LIST_WEIGHTS}
 """The settings of models that are trained by epochs; trees have none of them."""
 
 
-class ModelOptions(TreeOptions):
+class ModelOptions(models.TreeOptions):
     """Options of the model that a variant changes, or another model by its name, with all of its options."""
 
     name: Annotated[str, Allowed(*MODELS)] | None = Field(
@@ -217,17 +204,17 @@ class ModelOptions(TreeOptions):
     rounds: Epochs | None = Field(None, description="Trees to grow, of which the validation part selects the number")
     every: Positive | None = Field(None, description="Trees between measurements")
     learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
-    lambdarank_norm: bool | None = Field(None, description=LAMBDARANK_NORM)
+    lambdarank_norm: bool | None = Field(None, description=models.LAMBDARANK_NORM)
     factors: Width | None = Field(None, description="Length of a topic's or item's vector")
-    bias: Bias | None = Field(
+    bias: models.Bias | None = Field(
         None, description="A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
     )
     spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
-    activation: Activation | None = Field(None, description="Activation after each hidden layer")
+    activation: models.Activation | None = Field(None, description="Activation after each hidden layer")
 
 
-class VariantKeys(TrainerSettings):
+class VariantKeys(models.TrainerSettings):
     """Changed settings of the trainings."""
 
     model: ModelOptions | None = Field(None, description="Options of the model")
@@ -305,7 +292,7 @@ class VariantKeys(TrainerSettings):
         for option, field in options.items():
             if field.is_required() and option not in stated:
                 yield (), f"is {name} without {option}: give it a value"
-        reads_topics = MODELS[name] is MatrixFactorizationKeys
+        reads_topics = MODELS[name] is models.MatrixFactorizationKeys
         if reads_topics != instances.data_set.sampled:
             reads = "items that recur between topics" if reads_topics else "features"
             yield ("name",), f"is {name}, which reads {reads}: {instances.name} has none"
