@@ -119,18 +119,14 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         if printed.startswith("A: "):
             tables.append(printed)
         elif kind == "text":
-            assert_alike(tables[-1], text)
+            # The same table, with numbers that another processor may round otherwise.
+            assert _NUMBER.sub("#", tables[-1]).split() == _NUMBER.sub("#", text).split()
+            found, expected = (list(map(float, _NUMBER.findall(one))) for one in (tables[-1], text))
+            assert found == pytest.approx(expected, abs=2e-3)
     assert len(tables) == 2
     # The last block prints the intervals and Holm's p-values of the first table, of a family of two.
     shown = [line.split() for line in printed.splitlines()]
     assert [line[0] for line in shown] == re.findall(r"^(?:nDCG@10|AP) .*? ([-+]\d\.\d{4}) ", tables[0], re.MULTILINE)
-
-
-def assert_alike(printed: str, shown: str) -> None:
-    """The same table, with numbers that another processor may round otherwise."""
-    assert _NUMBER.sub("#", printed).split() == _NUMBER.sub("#", shown).split()
-    found, expected = ([float(number) for number in _NUMBER.findall(text)] for text in (printed, shown))
-    assert found == pytest.approx(expected, abs=2e-3)
 
 
 def test_every_flag_that_is_named_exists(capsys: pytest.CaptureFixture[str]) -> None:

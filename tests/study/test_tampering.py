@@ -92,13 +92,6 @@ def edit(path: str, alter: Callable[[dict[str, Any]], object]) -> Change:
     return change
 
 
-def swap(study: Path) -> None:
-    runs, epochs = (study / f"results/{RUN}.{ending}" for ending in ("parquet", "epochs.parquet"))
-    content = runs.read_bytes()
-    runs.write_bytes(epochs.read_bytes())
-    epochs.write_bytes(content)
-
-
 def of_another_protocol(record: dict[str, Any]) -> None:
     """As a step leaves it that runs again with other options, and makes the same bytes."""
     record["arguments"]["options"] = {"protocol": "honest", "study": "other"}
@@ -218,12 +211,7 @@ CHANGES: dict[str, tuple[Change, str, str, str]] = {
     "a bit of a table": (flip(f"results/{TABLE}"), "changed", TABLE, "made by table; its content has changed"),
     "a bit of a training": (flip(f"results/{RUN}.epochs.parquet"), "changed", f"{RUN}.epochs.parquet", ""),
     "a byte more in the manifest": (put(WHOLE, lambda old: old + b"\n"), "changed", "provenance.json", ""),
-    "the last byte of weights": (
-        put(f"results/{RUN}.weights.safetensors", lambda old: old[:-1]),
-        *("changed", f"{RUN}.weights.safetensors", ""),
-    ),
     "an empty file": (put(ALL, lambda _: b""), "changed", f"{RUN}.parquet", ""),
-    "two files swapped": (swap, "changed", f"{RUN}.parquet", ""),
     "a page altered": (flip(f"results/{PAGE}"), "changed", PAGE, ""),
     "a bit of an input": (flip(LISTS), "input", f"../{LISTS}", "its content has changed"),
     "a table removed": (remove(f"results/{TABLE}"), "missing", TABLE, "made by table; not here"),
@@ -271,10 +259,6 @@ CHANGES: dict[str, tuple[Change, str, str, str]] = {
     ),
     # What leaves something undecided.
     "an input removed": (remove(LISTS), "unchecked", f"../{LISTS}", "not here"),
-    "the results alone, without data": (
-        lambda study: shutil.rmtree(study / "data"),
-        *("unchecked", f"../{INSTANCES}", ""),
-    ),
     "a link in an input's place": (link(LISTS), "unchecked", f"../{LISTS}", ""),
     "a hidden folder": (add("results/.more/a.csv"), "unchecked", ".more", ""),
     "a hidden file": (

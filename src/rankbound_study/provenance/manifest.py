@@ -135,8 +135,7 @@ def contradicting_records(results: Path) -> list[str]:
     """Return the names of records on disk that tell of the same run of a step as the manifest, but something else."""
     path = results / MANIFEST
     told = {(step.name, step.started): step for step in read_manifest(path).steps} if path.exists() else {}
-    records = records_in(results)
-    return [record.name for record in records if told.get((record.name, record.started), record) != record]
+    return [one.name for one in records_in(results) if told.get((one.name, one.started), one) != one]
 
 
 def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = ("",)) -> None:
@@ -157,9 +156,8 @@ def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = 
         made = f"{file}: its content is not what `python -m rankbound_study {makers[path].subcommand}` made and"
         if not record.exists():
             raise DataError(f"{made} {places.results / MANIFEST} recorded; one of both has changed: {remedy}")
-        raise DataError(
-            f"{made} recorded: {remedy} (if it was remade without a record, delete {printable(str(record))})"
-        )
+        otherwise = f"if it was remade without a record, delete {printable(str(record))}"
+        raise DataError(f"{made} recorded: {remedy} ({otherwise})")
 
 
 def records_in(results: Path) -> Iterator[Record]:

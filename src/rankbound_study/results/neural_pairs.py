@@ -14,15 +14,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare.scores import Floats, Integers, mean_of_known
-from rankbound.compare.statistics import (
-    CONFIDENCE,
-    METHODS,
-    RESAMPLES,
-    bootstrap,
-    drawn_means,
-    interval_of_mean,
-    p_value_of_mean,
-)
+from rankbound.compare.statistics import RESAMPLES, bootstrap, drawn_means, interval_of_mean, p_value_of_mean
 from rankbound.errors import DataError
 from rankbound.io.models import check_seal
 from rankbound_study.config.comparisons import STUDY
@@ -176,14 +168,7 @@ def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]
     return found
 
 
-def r_squared(
-    predicted: Floats,
-    true: Floats,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    method: str = METHODS[0],
-    seed: int = 0,
-) -> tuple[float, float, float]:
+def r_squared(predicted: Floats, true: Floats, resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float, float]:
     r"""Return the coefficient of determination of predictions, and the limits of its bootstrap interval over units.
 
     $$R^2 = 1 - \frac{\sum_u (t_u - p_u)^2}{\sum_u (t_u - \bar t)^2}$$
@@ -206,7 +191,7 @@ def r_squared(
     centred = true - true.mean()
     columns = np.stack([(true - predicted) ** 2, centred, centred**2])
     resampled = explained(*drawn_means(columns, resamples, seed))
-    interval = bootstrap(of_units, columns, confidence, method=method, resampled=resampled)
+    interval = bootstrap(of_units, columns, resampled=resampled)
     return float(explained(*columns.mean(1))), *interval
 
 

@@ -117,6 +117,12 @@ class FoldKeys(Keys):
     )
     test: Files = Field(description="Files to test on")
 
+    @property
+    def files(self) -> dict[str, list[str]]:
+        """The files of each split that has some."""
+        named = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {split: names for split, names in named.items() if names}
+
 
 class FoldPatternKeys(FoldKeys):
     """The files of every fold, with {fold} for its number."""
@@ -196,9 +202,8 @@ class DescriptionKeys(Keys):
         if self.parts is not None and len(self.parts) < FEWEST_PARTS:
             yield ("parts",), f"has {len(self.parts)} files: expected at least {FEWEST_PARTS}"
         pattern = self.fold_pattern
-        for split in ("train", "validation", "test") if pattern is not None and pattern.count > 1 else ():
-            names = getattr(pattern, split)
-            if names and not any(NUMBER in name for name in names):
+        for split, names in pattern.files.items() if pattern is not None and pattern.count > 1 else ():
+            if not any(NUMBER in name for name in names):
                 yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
         yield from self._column_problems()
 
@@ -250,18 +255,12 @@ class DescriptionKeys(Keys):
     def given_folds(self) -> list[dict[str, list[str]]]:
         """The files of each fold by split, if the folds are given by files."""
         pattern = self.fold_pattern
-        folds = [self.fold_pattern] * self.fold_pattern.count if self.fold_pattern else self.folds or []
-        given = []
-        for number, fold in enumerate(folds, pattern.first if pattern else 1):
-            named = {split: getattr(fold, split) for split in ("train", "validation", "test")}
-            given.append(
-                {
-                    split: [name.replace(NUMBER, str(number)) if pattern else name for name in names]
-                    for split, names in named.items()
-                    if names
-                }
-            )
-        return given
+        if pattern is None:
+            return [fold.files for fold in self.folds or ()]
+        return [
+            {split: [name.replace(NUMBER, str(number)) for name in names] for split, names in pattern.files.items()}
+            for number in range(pattern.first, pattern.first + pattern.count)
+        ]
 
     @property
     def splitting(self) -> dict[str, Any]:
