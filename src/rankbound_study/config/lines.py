@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,13 +141,19 @@ def _construct(file: Path, root: Any) -> Any:
     import yaml
 
     loader = yaml.SafeLoader("")
+    for node in _scalars(root):
+        # YAML's errors, such as those of `<<` alone, are those of the whole below.
+        with suppress(yaml.YAMLError):
+            try:
+                loader.construct_object(node)
+            except (ValueError, TypeError, OverflowError) as error:
+                # Impossible dates, numbers of thousands of digits: YAML's reader does not report their line.
+                place = f"{file}, line {node.start_mark.line + 1}"
+                raise ConfigError(f"{place}: a value that YAML cannot read: {error}") from error
     try:
-        return None if root is None else loader.construct_document(root)
-    except yaml.YAMLError as error:
+        return yaml.SafeLoader("").construct_document(root)
+    except (yaml.YAMLError, TypeError) as error:
         raise ConfigError(f"{file} is not valid YAML: {error}") from error
-    except (ValueError, TypeError, OverflowError) as error:
-        # Impossible dates, numbers of thousands of digits: YAML's reader does not report their line.
-        raise ConfigError(f"{file}{_unreadable_scalar(root)}: a value that YAML cannot read: {error}") from error
 
 
 def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
@@ -162,18 +169,6 @@ def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
     elif not counts[id(node)]:
         raise ConfigError(f"{where}: a value contains itself through an alias")
     return counts[id(node)]
-
-
-def _unreadable_scalar(root: Any) -> str:
-    """Return the place of the first value that cannot be read."""
-    import yaml
-
-    for node in _scalars(root):
-        try:
-            yaml.SafeLoader("").construct_object(node)
-        except (ValueError, TypeError, OverflowError):
-            return f", line {node.start_mark.line + 1}"
-    return ""
 
 
 def _scalars(node: Any) -> Iterator[Any]:

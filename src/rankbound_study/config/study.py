@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -206,13 +207,8 @@ class Study:
     @cached_property
     def runs(self) -> list[Job]:
         """Every training job of the bounded half, in the configuration's order."""
-        return [
-            self._bounded(protocol, instances, loss, bounding)
-            for protocol in self.config.protocols
-            for instances in self.bounded_instances.values()
-            for loss in self.config.losses
-            for bounding in self.config.boundings
-        ]
+        axes = (self.config.protocols, self.bounded_instances.values(), self.config.losses, self.config.boundings)
+        return [self._bounded(*choices) for choices in product(*axes)]
 
     @cached_property
     def experiments(self) -> list[Job]:
@@ -220,9 +216,7 @@ class Study:
         return [
             self._bounded(HONEST, self.varied_instances[dataset], loss, bounding, variant)
             for variant in self.variants
-            for dataset in variant.datasets
-            for loss in variant.losses
-            for bounding in variant.boundings
+            for dataset, loss, bounding in product(variant.datasets, variant.losses, variant.boundings)
         ]
 
     @cached_property

@@ -63,19 +63,15 @@ def release(
     Raises:
         DataError: a file is missing or damaged.
     """
-    found = {name: results / f"{name}.parquet" for name in TABLES}
-    frames = {
-        name: _reduced(path, name, TABLES[name]) for name, path in found.items() if name == "runs" or path.exists()
-    }
+    paths = {name: results / f"{name}.parquet" for name in TABLES}
+    frames = {name: _reduced(path, name) for name, path in paths.items() if name == "runs" or path.exists()}
     table = pl.concat([*frames.values(), *map(_sizes, instances)], how="diagonal_relaxed")
     claims = verdict_table.read(results / "tables" / f"{verdict_table.NAME}.csv")
+    known = {name: {*CONTRACTS[TABLES[name]].columns, "table"} for name in frames}
     facts = {
         "options": dict(options),
         "titles": dict(titles),
-        "metrics": {
-            name: [one for one in frame.columns if one not in CONTRACTS[TABLES[name]].columns and one != "table"]
-            for name, frame in frames.items()
-        },
+        "metrics": {name: [one for one in own.columns if one not in known[name]] for name, own in frames.items()},
         "claims": claims.write_csv(),
         "kept": [],
     }
@@ -172,9 +168,9 @@ def unpack(evidence: Path, folder: Path) -> Released:
     return Released(facts["options"], facts["titles"], StudyFiles(**paths, instances=instances), claims, facts["kept"])
 
 
-def _reduced(path: Path, name: str, contract: str) -> pl.DataFrame:
+def _reduced(path: Path, name: str) -> pl.DataFrame:
     """Return the rows and columns of a table that are released."""
-    scan = scan_runs(path)
+    scan, contract = scan_runs(path), TABLES[name]
     columns = CONTRACTS[contract].columns
     picked = pl.col("protocol").replace(SELECTIONS)
     of_epoch = (pl.col("selection") == picked) | _CONTROL if contract == "runs" else pl.col("part") == picked

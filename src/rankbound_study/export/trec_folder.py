@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,7 @@ NAMED = ("study", "protocol", "model", "loss", "bounding", "selection")
 """The keys that distinguish the runs of a data set, besides the seed, in the order of their names."""
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(NamedTuple):
     """A row per run file; the number of lists, that of those that score differently, and the largest difference."""
 
     index: pl.DataFrame
@@ -191,7 +190,11 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
     try:
         chosen = selected(keys, choice, str(results))
     except ConfigError as error:
-        if not _were_run(results, choice):
+        try:
+            were_run = (results / RUNS_FILE).is_file() and len(selected(read_runs(results), choice, "")) > 0
+        except ConfigError:
+            were_run = False
+        if not were_run:
             raise
         raise ConfigError(
             f"{results}: there are such runs, but their scores were not kept: scores of controls never are, those of a "
@@ -203,13 +206,6 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
         Kept(Path(row["file"]), {key: row[key] for key in KEYS}, row["seed"], tuple(row["fold"]))
         for row in trainings.iter_rows(named=True)
     ]
-
-
-def _were_run(results: Path, choice: Mapping[str, str]) -> bool:
-    try:
-        return (results / RUNS_FILE).is_file() and bool(len(selected(read_runs(results), choice, "")))
-    except ConfigError:
-        return False
 
 
 def lists_folder(kept: Kept, all_folds: Sequence[int]) -> str:

@@ -17,34 +17,18 @@ from rankbound_study.provenance.loaded import digest, loaded_files
 PACKAGES = tuple(Path(file).resolve().parent for file in (rankbound.__file__, rankbound_study.__file__))
 WORKFLOW = (":/Snakefile", ":/workflow")
 
-COMPUTING = {
-    "torch": "torch",
-    "numpy": "numpy",
-    "numba": "numba",
-    "scipy": "scipy",
-    "polars": "polars",
-    "pyarrow": "pyarrow",
-    "lightgbm": "lightgbm",
-    "sklearn": "scikit-learn",
-    "safetensors": "safetensors",
-    "PIL": "pillow",
-    "libarchive": "libarchive-c",
-    "matplotlib": "matplotlib",
-    "typst": "typst",
-}
-"""Libraries that affect results: the names of module and distribution."""
+COMPUTING = (
+    *("torch", "numpy", "numba", "scipy", "polars", "pyarrow", "lightgbm", "sklearn", "safetensors", "PIL"),
+    *("libarchive", "matplotlib", "typst"),
+)
+"""Libraries that affect results: the names of their modules."""
+
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "libarchive": "libarchive-c"}
+"""Modules -> the distributions that have other names."""
 
 SWITCHES = (
-    "ATEN_CPU_CAPABILITY",
-    "CUBLAS_WORKSPACE_CONFIG",
-    "MKL_CBWR",
-    "MKL_NUM_THREADS",
-    "NUMBA_CPU_FEATURES",
-    "NUMBA_CPU_NAME",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "POLARS_MAX_THREADS",
-    "PYTHONHASHSEED",
+    *("ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "MKL_NUM_THREADS", "NUMBA_CPU_FEATURES"),
+    *("NUMBA_CPU_NAME", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS", "PYTHONHASHSEED"),
     "RANKBOUND_FAST",
 )
 """Environment variables that choose instructions, threads or algorithms."""
@@ -110,8 +94,9 @@ def code() -> Code:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the loaded libraries of `COMPUTING`."""
     loaded = {"python": platform.python_version(), "rankbound": __version__}
-    for module, name in COMPUTING.items():
+    for module in COMPUTING:
         if module in sys.modules:
+            name = DISTRIBUTIONS.get(module, module)
             try:
                 loaded[name] = version(name)
             except PackageNotFoundError:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -66,9 +67,7 @@ def recorded(
         subcommand=arguments.subcommand,
         arguments={name: value for name, value in plain.items() if value not in (None, [], {})},
         seeds=tuple(sorted(set(_seeds(plain)))),
-        inputs=_checksums(
-            [path for value in values.values() for path in _paths(value) if path not in outputs], results
-        ),
+        inputs=_checksums([path for path in chain(*map(_paths, values.values())) if path not in outputs], results),
         outputs=_checksums(outputs, results),
         code=code,
         versions=facts.versions(),
@@ -99,11 +98,8 @@ def _place(target: Path, results: Path) -> str:
 
 
 def _checksums(paths: list[Path], results: Path) -> dict[str, Checksum]:
-    return {
-        Path(os.path.relpath(path, results)).as_posix(): Checksum.of(path)
-        for path in dict.fromkeys(paths)
-        if path.is_file()
-    }
+    files = [path for path in dict.fromkeys(paths) if path.is_file()]
+    return {Path(os.path.relpath(path, results)).as_posix(): Checksum.of(path) for path in files}
 
 
 def _paths(value: Any) -> list[Path]:

@@ -90,9 +90,7 @@ def table_named(name: str) -> Printed:
 
 def table_of(dataset: str) -> Printed:
     """Return the table of a data set."""
-    if _FACES not in dataset:
-        return TABLES[0]
-    return TABLES[2 if _FEATURES in dataset else 1]
+    return TABLES[0] if _FACES not in dataset else TABLES[2 if _FEATURES in dataset else 1]
 
 
 def what_is_missing(table: Printed) -> str:
@@ -108,13 +106,11 @@ def what_is_missing(table: Printed) -> str:
 def data_set_title(name: str) -> str:
     """Return the title of a data set of this study."""
     real = name.removeprefix(SYNTHETIC)
-    title = {_FACES: "All-Age-Faces", f"{_FACES}-{_FEATURES}": "All-Age-Faces, VGG16 features"}.get(real)
-    if title is None:
-        stem, found, label = real.partition("-label")
-        stem, is_graded = stem.removesuffix(_GRADED), real.endswith(_GRADED)
-        title = described_title(stem) or stem.upper()
-        if found or is_graded:
-            title += f" (relevant: label ≥ {label})" if found else " (graded)"
+    titles = {_FACES: "All-Age-Faces", f"{_FACES}-{_FEATURES}": "All-Age-Faces, VGG16 features"}
+    stem, found, label = real.partition("-label")
+    stem, is_graded = stem.removesuffix(_GRADED), real.endswith(_GRADED)
+    reading = f" (relevant: label ≥ {label})" if found else " (graded)" if is_graded else ""
+    title = titles.get(real) or f"{described_title(stem) or stem.upper()}{reading}"
     return f"synthetic stand-in for {title}" if real != name else title
 
 

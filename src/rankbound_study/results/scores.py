@@ -184,9 +184,8 @@ def validation_means(files: StudyFiles, study: str, systems: pl.DataFrame, metri
         if path is not None
     ]
     if not epochs:
-        return pl.DataFrame(
-            schema={name: systems.schema[name] for name in (*_DATA, *SYSTEM)} | {"validation": pl.Float64}
-        )
+        kinds = {name: systems.schema[name] for name in (*_DATA, *SYSTEM)}
+        return pl.DataFrame(schema={**kinds, "validation": pl.Float64})
     picked = systems.filter(pl.col("loss") != "none").select(*training, "epoch").unique()
     found = picked.join(pl.concat(epochs), on=[*training, "epoch"], how="inner", nulls_equal=True).sort(training)
     means = found.group_by(*_DATA, *SYSTEM, maintain_order=True).agg(pl.col(metric).fill_nan(None).mean())
