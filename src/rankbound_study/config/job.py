@@ -11,7 +11,7 @@ from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import LIST_WEIGHTS
 from rankbound_study.config.messages import of_flag
-from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed
+from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, optional
 from rankbound_study.config.sections.training import BoostedTreeKeys, MethodSettings, Model
 from rankbound_study.vocabulary import PUBLISHED
 
@@ -34,16 +34,16 @@ _OF_METHOD = (
 class Settings(MethodSettings):
     """The settings of a job."""
 
-    temperature: Rate | None = Field(None, description="Temperature of the sigmoid in a smooth rank")
-    list_weights: str | None = Field(None, description="Weights of the training lists, with mean 1")
-    features: int | None = Field(None, description="Number of features that are drawn (absent: all)")
+    temperature: Rate | None = optional("Temperature of the sigmoid in a smooth rank")
+    list_weights: str | None = optional("Weights of the training lists, with mean 1")
+    features: int | None = optional("Number of features that are drawn (absent: all)")
 
 
 class ControlKeys(Keys):
     """A model without a loss."""
 
     name: Literal["random", "popularity", "best-feature", "oracle"] = Field(description="Name of the model")
-    features: list[int] | None = Field(None, description="The best feature of each training; below 0, descending")
+    features: list[int] | None = optional("The best feature of each training; below 0, descending")
 
 
 class TrainingJob(Keys):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,8 @@ NAMED = ("study", "protocol", "model", "loss", "bounding", "selection")
 """The keys that distinguish the runs of a data set, besides the seed, in the order of their names."""
 
 
-class Exported(NamedTuple):
+@dataclass(frozen=True)
+class Exported:
     """A row per run file; the number of lists, that of those that score differently, and the largest difference."""
 
     index: pl.DataFrame

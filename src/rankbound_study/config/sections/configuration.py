@@ -25,6 +25,7 @@ from rankbound_study.config.sections.base import (
     Seed,
     Share,
     TrainingSeed,
+    optional,
     problem,
     within,
 )
@@ -81,15 +82,13 @@ class DistributionKeys(Keys):
 class LeaderboardKeys(Keys):
     """Settings of the leaderboard, which shows all models on one metric."""
 
-    judged_by: Annotated[str, Allowed(*JUDGED_BY.values())] | None = Field(
-        None, description="The metric of all scores and tests (absent: nDCG)"
+    judged_by: Annotated[str, Allowed(*JUDGED_BY.values())] | None = optional(
+        "The metric of all scores and tests (absent: nDCG)"
     )
-    baseline: Annotated[str, Allowed(*(name for name in CONTROLS if name != "oracle"))] | None = Field(
-        None, description="The control of all differences (absent: best-feature, popularity or random, if it runs)"
+    baseline: Annotated[str, Allowed(*(name for name in CONTROLS if name != "oracle"))] | None = optional(
+        "The control of all differences (absent: best-feature, popularity or random, if it runs)"
     )
-    margin: Share | None = Field(
-        None, description="Differences within it do not matter, in units of the metric (absent: 0.01)"
-    )
+    margin: Share | None = optional("Differences within it do not matter, in units of the metric (absent: 0.01)")
 
 
 def _known(kind: str) -> AfterValidator:
@@ -121,15 +120,13 @@ class Configuration(Keys):
     lists: dict[Name, ListKeys] = Field({}, description="Data sets of judged lists by name")
     images: dict[Name, ImageKeys] = Field({}, description="Data sets of pictures by name")
     training: dict[str, TrainingKeys] = Field(description="Model and budget of each data set")
-    compare: Distinct[Name] | None = Field(None, description="Names of entries of comparisons that run (absent: all)")
+    compare: Distinct[Name] | None = optional("Names of entries of comparisons that run (absent: all)")
     comparisons: dict[Name, ComparisonKeys] = Field({}, description="Named methods, compared on data sets")
-    experiment: Distinct[Name] | None = Field(
-        None, description="Names of entries of experiments that run (absent: all)"
-    )
+    experiment: Distinct[Name] | None = optional("Names of entries of experiments that run (absent: all)")
     experiments: dict[Name, ExperimentKeys] = Field(
         {}, description="Trainings of the bounded half with one setting changed"
     )
-    leaderboard: LeaderboardKeys | None = Field(None, description="Metric, baseline and margin of table_leaderboard")
+    leaderboard: LeaderboardKeys | None = optional("Metric, baseline and margin of table_leaderboard")
     temperature: Rate = Field(description="Temperature of the sigmoid in a smooth rank")
     distributions: DistributionKeys = Field(description="Score distributions over random orders")
     figures: Distinct[Annotated[str, _known("figures")]] = Field(description="Figures to draw")

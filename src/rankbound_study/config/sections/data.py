@@ -39,6 +39,7 @@ from rankbound_study.config.sections.base import (
     Rate,
     Ratio,
     Seed,
+    optional,
     problem,
 )
 from rankbound_study.config.sections.description import (
@@ -134,12 +135,12 @@ class SourceKeys(Keys):
     formats: ClassVar[tuple[str, ...]] = ()
     """The formats of descriptions that belong into this section."""
 
-    archive: FileName | None = Field(None, description="File name of the raw archive, below the data folder's raw/")
-    source: DescriptionKeys | None = Field(None, description="What the data set is, unless the project knows it")
-    size: Annotated[int, Field(ge=SMALLEST_GENERATED, le=1_000_000)] | None = Field(
-        None, description="Users, queries or pictures to generate (synthetic data only)"
+    archive: FileName | None = optional("File name of the raw archive, below the data folder's raw/")
+    source: DescriptionKeys | None = optional("What the data set is, unless the project knows it")
+    size: Annotated[int, Field(ge=SMALLEST_GENERATED, le=1_000_000)] | None = optional(
+        "Users, queries or pictures to generate (synthetic data only)"
     )
-    seed: Seed | None = Field(None, description="Seed of synthetic lists")
+    seed: Seed | None = optional("Seed of synthetic lists")
 
     def origin_problems(self, name: str) -> Iterator[Problem]:
         """Yield what contradicts the data set's name."""
@@ -202,8 +203,8 @@ class InteractionKeys(SourceKeys):
         description="Smallest relevant rating"
     )
     min_relevant: int = Field(ge=5, le=1_000_000, description="Smallest number of relevant items of a user, 1 per fold")
-    nsr: Axis[Ratios] | None = Field(
-        None, description="Negatives per relevant item; 0: the user's own; a list: each user has one of these ratios"
+    nsr: Axis[Ratios] | None = optional(
+        "Negatives per relevant item; 0: the user's own; a list: each user has one of these ratios"
     )
     sampling: Axis[SamplingValue] = Field(
         [UNIFORM], description="How negatives are chosen, by part if they differ; full: all irrelevant items"
@@ -212,11 +213,11 @@ class InteractionKeys(SourceKeys):
         description="Share of a user's training positives for validation"
     )
     seed: Seed = Field(description="Seed of folds and negatives (and of synthetic ratings)")
-    repeats: Annotated[int, Field(ge=1, le=25)] | None = Field(
-        None, description="Times that random folds and their negatives are drawn; training seeds take turns (absent: 1)"
+    repeats: Annotated[int, Field(ge=1, le=25)] | None = optional(
+        "Times that random folds and their negatives are drawn; training seeds take turns (absent: 1)"
     )
-    planted: PlantedKeys | None = Field(
-        None, description="Sizes and tastes of generated ratings (absent: those of synthetic-movielens)"
+    planted: PlantedKeys | None = optional(
+        "Sizes and tastes of generated ratings (absent: those of synthetic-movielens)"
     )
 
     def problems(self) -> Iterator[Problem]:

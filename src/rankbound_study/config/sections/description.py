@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, Problem, Seed
+from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, Problem, Seed, optional
 
 LISTS, RATINGS, FACES, WEIGHTS = ("letor", "lightgbm", "table"), "ratings", "faces", "weights"
 CONVERTED = (*LISTS, RATINGS, FACES)
@@ -61,7 +61,7 @@ class ContentKeys(Keys):
     algorithm: Annotated[str, Allowed("sha256", "md5")] = Field("sha256", description="Of the checksums of members")
     line_ends: Annotated[str, Allowed("as-is", "any")] = Field("as-is", description="any: CRLF counts as LF")
     members: dict[Text, Checksum] = Field({}, description="Checksums by the ends of the members' paths")
-    file: Checksum | None = Field(None, description="SHA-256 of a file that is no archive")
+    file: Checksum | None = optional("SHA-256 of a file that is no archive")
 
 
 class FolderKeys(Keys):
@@ -71,7 +71,7 @@ class FolderKeys(Keys):
     count: Positive = Field(description="Number of files")
     names: Checksum = Field(description="SHA-256 of the sorted names, a line each")
     editions: dict[str, Checksum] = Field({}, description="Bytes of all files: SHA-256 of their checksums and names")
-    unknown_from: Positive | None = Field(None, description="Megabytes from which the names alone are compared")
+    unknown_from: Positive | None = optional("Megabytes from which the names alone are compared")
 
 
 class LimitKeys(Keys):
@@ -93,11 +93,11 @@ class ColumnKeys(Keys):
     """The columns of a table, by their names; by their numbers from 1 where no line names them."""
 
     topic: Text = Field(description="Query or user")
-    item: Text | None = Field(None, description="Document or item (judged items: topic and row number by default)")
-    relevance: Text | None = Field(None, description="Label of a judged item")
-    rating: Text | None = Field(None, description="Rating (absent: every row is a rating of 1)")
-    timestamp: Text | None = Field(None, description="Time of a rating: a whole number, or an ISO date (absent: 0)")
-    features: Files | None = Field(None, description="Features of a judged item (default: all other numeric columns)")
+    item: Text | None = optional("Document or item (judged items: topic and row number by default)")
+    relevance: Text | None = optional("Label of a judged item")
+    rating: Text | None = optional("Rating (absent: every row is a rating of 1)")
+    timestamp: Text | None = optional("Time of a rating: a whole number, or an ISO date (absent: 0)")
+    features: Files | None = optional("Features of a judged item (default: all other numeric columns)")
 
 
 class ScaleKeys(Keys):
@@ -112,8 +112,8 @@ class FoldKeys(Keys):
     """The files of a fold."""
 
     train: Files = Field(description="Files to train on")
-    validation: Files | None = Field(
-        None, description="Files that select the epoch (absent: a share of train's topics, or of each user's items)"
+    validation: Files | None = optional(
+        "Files that select the epoch (absent: a share of train's topics, or of each user's items)"
     )
     test: Files = Field(description="Files to test on")
 
@@ -144,53 +144,48 @@ class DescriptionKeys(Keys):
     """What a data set is."""
 
     format: Annotated[str, Allowed(*FORMATS)] = Field(description="Layout of the files")
-    title: Title | None = Field(None, description="Name of the data set in tables, figures and messages")
-    homepage: Text | None = Field(None, description="Where it is published")
-    terms: Text | None = Field(None, description="Terms of its use")
-    citation: Text | None = Field(None, description="How to cite it")
-    remark: Text | None = Field(None, description="What the check of its content does not cover")
+    title: Title | None = optional("Name of the data set in tables, figures and messages")
+    homepage: Text | None = optional("Where it is published")
+    terms: Text | None = optional("Terms of its use")
+    citation: Text | None = optional("How to cite it")
+    remark: Text | None = optional("What the check of its content does not cover")
 
-    path: Text | None = Field(None, description="A file, an archive or a folder of yours, read where it lies")
-    archives: Files | None = Field(None, description="Names of the archive at a mirror, preferred first")
-    addresses: Files | None = Field(None, description="URLs of the archive")
-    content: ContentKeys | None = Field(None, description="Checksums of the content")
-    folder: FolderKeys | None = Field(None, description="A folder of the archive that is compared as a whole")
-    limits: LimitKeys | None = Field(None, description="What the archive may hold at most")
-    sizes: SizeKeys | None = Field(None, description="Numbers of topics and rows; others are errors")
+    path: Text | None = optional("A file, an archive or a folder of yours, read where it lies")
+    archives: Files | None = optional("Names of the archive at a mirror, preferred first")
+    addresses: Files | None = optional("URLs of the archive")
+    content: ContentKeys | None = optional("Checksums of the content")
+    folder: FolderKeys | None = optional("A folder of the archive that is compared as a whole")
+    limits: LimitKeys | None = optional("What the archive may hold at most")
+    sizes: SizeKeys | None = optional("Numbers of topics and rows; others are errors")
 
-    files: Files | None = Field(
-        None, description="Members or files to read (default: those of the folds, or the only one)"
-    )
+    files: Files | None = optional("Members or files to read (default: those of the folds, or the only one)")
     groups: Text = Field(".query", description="lightgbm: what the names of files with the sizes of queries end in")
-    columns: ColumnKeys | None = Field(None, description="table and ratings: the columns")
+    columns: ColumnKeys | None = optional("table and ratings: the columns")
     separator: Annotated[str, Field(min_length=1, max_length=4)] = Field(",", description="ratings: between columns")
     ids: Annotated[str, Allowed(NUMBERS, TEXTS)] = Field(NUMBERS, description="ratings: what users and items are")
     encoding: Annotated[str, Allowed(UTF_8, LATIN_1)] = Field(UTF_8, description="ratings: of text")
     header: bool = Field(True, description="ratings: the first line names the columns")
-    labels: Files | None = Field(
-        None, description="table and ratings: labels or ratings that are words, ascending: the first counts as 0"
+    labels: Files | None = optional(
+        "table and ratings: labels or ratings that are words, ascending: the first counts as 0"
     )
-    repeats: Annotated[str, Allowed(*REPEATS)] | None = Field(
-        None,
-        description="ratings: several rows of a user and an item are one, with their last or highest rating, or the "
-        "sum (without ratings: their number); absent: errors",
+    repeats: Annotated[str, Allowed(*REPEATS)] | None = optional(
+        "ratings: several rows of a user and an item are one, with their last or highest rating, or the "
+        "sum (without ratings: their number); absent: errors"
     )
-    scale: ScaleKeys | None = Field(None, description="ratings: those that occur; others are errors")
-    features: Positive | None = Field(None, description="Number of features (default: as found)")
-    largest_label: Annotated[int, Field(ge=1, le=127)] | None = Field(None, description="Larger labels are errors")
+    scale: ScaleKeys | None = optional("ratings: those that occur; others are errors")
+    features: Positive | None = optional("Number of features (default: as found)")
+    largest_label: Annotated[int, Field(ge=1, le=127)] | None = optional("Larger labels are errors")
 
-    parts: Files | None = Field(
-        None, description="Files of disjoint topics: fold k trains on k, k+1, ..., tests on the last"
-    )
+    parts: Files | None = optional("Files of disjoint topics: fold k trains on k, k+1, ..., tests on the last")
     copies: dict[Text, Text] = Field({}, description="Members that are the same part, and so have the same size")
-    folds: Annotated[list[FoldKeys], Field(min_length=1, max_length=100)] | None = Field(
-        None, description="The files of each fold; its test topics may recur in other folds"
+    folds: Annotated[list[FoldKeys], Field(min_length=1, max_length=100)] | None = optional(
+        "The files of each fold; its test topics may recur in other folds"
     )
-    fold_pattern: FoldPatternKeys | None = Field(None, description="The files of every fold")
-    random_parts: Annotated[int, Field(ge=FEWEST_PARTS, le=100)] | None = Field(
-        None, description="Number of parts to which topics are dealt at random; folds as those of parts"
+    fold_pattern: FoldPatternKeys | None = optional("The files of every fold")
+    random_parts: Annotated[int, Field(ge=FEWEST_PARTS, le=100)] | None = optional(
+        "Number of parts to which topics are dealt at random; folds as those of parts"
     )
-    by_time: TimeKeys | None = Field(None, description="ratings: test on the latest relevant items")
+    by_time: TimeKeys | None = optional("ratings: test on the latest relevant items")
     validation_share: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.2, description="Share of the training topics for validation where no file is given for it"
     )

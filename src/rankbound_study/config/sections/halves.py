@@ -38,6 +38,7 @@ from rankbound_study.config.sections.base import (
     TrainingSeed,
     Width,
     Widths,
+    optional,
     within,
 )
 from rankbound_study.config.sections.data import ImageKeys
@@ -58,9 +59,7 @@ class TrainingKeys(Keys):
     )
     epochs: Epochs = Field(description="Number of epochs, of which the protocol selects one")
     batch_size: Positive = Field(description="Lists in a batch")
-    scale: models.Scale | None = Field(
-        None, description="Features standardised by the training items, or (absent, none) as they are"
-    )
+    scale: models.Scale | None = optional("Features standardised by the training items, or (absent, none) as they are")
 
     def problems(self) -> Iterator[Problem]:
         """Yield a scale of features for a model that reads none."""
@@ -80,11 +79,11 @@ class MethodKeys(Keys):
     )
     model: Annotated[models.Method, Field(discriminator="name")] = Field(description="The model to fit")
     loss: Loss = Field(description="The loss, as the library names it")
-    target: Annotated[str, Allowed("relevance", "value")] | None = Field(
-        None, description="The training target: relevance labels, or the items' own values (ages)"
+    target: Annotated[str, Allowed("relevance", "value")] | None = optional(
+        "The training target: relevance labels, or the items' own values (ages)"
     )
-    settings: models.MethodSettings | None = Field(
-        None, description="Settings that take precedence over the comparison's; null removes one"
+    settings: models.MethodSettings | None = optional(
+        "Settings that take precedence over the comparison's; null removes one"
     )
 
     def problems(self) -> Iterator[Problem]:
@@ -108,15 +107,12 @@ class ComparisonKeys(Keys):
     judged_by: Annotated[str, Allowed("nDCG", "nDCG@10", "AP", "PairAccuracy")] = Field(
         description="The metric that selects an epoch on the validation part"
     )
-    feature_counts: Axis[Positive] | None = Field(
-        None,
-        description="Numbers of randomly drawn feature columns; every method runs once per number; ascending",
+    feature_counts: Axis[Positive] | None = optional(
+        "Numbers of randomly drawn feature columns; every method runs once per number; ascending"
     )
     folds: Axis[Fold] = Field(description="Folds that run")
     seeds: Axis[TrainingSeed] = Field(description="Repetitions of every training")
-    settings: models.MethodSettings | None = Field(
-        None, description="Settings of the trainer, unless a method has its own"
-    )
+    settings: models.MethodSettings | None = optional("Settings of the trainer, unless a method has its own")
     methods: dict[
         Annotated[
             str,
@@ -198,46 +194,42 @@ OF_TRAINER = {*models.TrainerSettings.model_fields, "scale", LIST_WEIGHTS}
 class ModelOptions(models.TreeOptions):
     """Options of the model that a variant changes, or another model by its name, with all of its options."""
 
-    name: Annotated[str, Allowed(*MODELS)] | None = Field(
-        None, description="Name of the model (absent: that of the data set)"
+    name: Annotated[str, Allowed(*MODELS)] | None = optional("Name of the model (absent: that of the data set)")
+    rounds: Epochs | None = optional("Trees to grow, of which the validation part selects the number")
+    every: Positive | None = optional("Trees between measurements")
+    learning_rate: Rates | None = optional("Learning rate of boosting, or a grid of rates")
+    lambdarank_norm: bool | None = optional(models.LAMBDARANK_NORM)
+    factors: Width | None = optional("Length of a topic's or item's vector")
+    bias: models.Bias | None = optional(
+        "A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
     )
-    rounds: Epochs | None = Field(None, description="Trees to grow, of which the validation part selects the number")
-    every: Positive | None = Field(None, description="Trees between measurements")
-    learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
-    lambdarank_norm: bool | None = Field(None, description=models.LAMBDARANK_NORM)
-    factors: Width | None = Field(None, description="Length of a topic's or item's vector")
-    bias: models.Bias | None = Field(
-        None, description="A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
-    )
-    spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
-    hidden: Widths | None = Field(None, description="Width of each hidden layer")
-    activation: models.Activation | None = Field(None, description="Activation after each hidden layer")
+    spread: Rate | None = optional("Largest absolute initial value of the factors, which start uniform")
+    hidden: Widths | None = optional("Width of each hidden layer")
+    activation: models.Activation | None = optional("Activation after each hidden layer")
 
 
 class VariantKeys(models.TrainerSettings):
     """Changed settings of the trainings."""
 
-    model: ModelOptions | None = Field(None, description="Options of the model")
-    temperature: Rate | None = Field(None, description="Temperature of the sigmoid in a smooth rank")
-    distributions: Annotated[str, Allowed(*METHODS)] | None = Field(
-        None, description="How the score distributions of the distribution bounding are made (absent: as usual)"
+    model: ModelOptions | None = optional("Options of the model")
+    temperature: Rate | None = optional("Temperature of the sigmoid in a smooth rank")
+    distributions: Annotated[str, Allowed(*METHODS)] | None = optional(
+        "How the score distributions of the distribution bounding are made (absent: as usual)"
     )
-    validation_share: ProperShare | None = Field(
-        None,
-        description="For data sets of ratings: share of each user's training ratings for validation "
-        "(absent: as sampled)",
+    validation_share: ProperShare | None = optional(
+        "For data sets of ratings: share of each user's training ratings for validation (absent: as sampled)"
     )
-    test_nsr: Ratio | None = Field(
-        None, description="For data sets of ratings: sampling ratio of the test lists (absent: that of the training)"
+    test_nsr: Ratio | None = optional(
+        "For data sets of ratings: sampling ratio of the test lists (absent: that of the training)"
     )
-    test_relevant: Positive | None = Field(
-        None, description="Number of relevant items kept per test list, drawn at random (absent: all)"
+    test_relevant: Positive | None = optional(
+        "Number of relevant items kept per test list, drawn at random (absent: all)"
     )
-    list_weights: Annotated[str, Allowed(pattern=PATTERN, expected=EXPECTED)] | None = Field(
-        None, description="Weights of the training lists, with mean 1 (absent: each list counts alike)"
+    list_weights: Annotated[str, Allowed(pattern=PATTERN, expected=EXPECTED)] | None = optional(
+        "Weights of the training lists, with mean 1 (absent: each list counts alike)"
     )
-    judged_by: Annotated[str, Allowed("nDCG", "AP", "RR", "P@5", "P@10", "nDCG@10")] | None = Field(
-        None, description="The metric that selects an epoch on the validation part (absent: the loss' own)"
+    judged_by: Annotated[str, Allowed("nDCG", "AP", "RR", "P@5", "P@10", "nDCG@10")] | None = optional(
+        "The metric that selects an epoch on the validation part (absent: the loss' own)"
     )
 
     def problems(self) -> Iterator[Problem]:
@@ -344,13 +336,13 @@ class ExperimentKeys(Keys):
     """Variants of the trainings of some data sets; unspecified axes are the study's."""
 
     datasets: Axis[Name] = Field(description="Data sets as training reads them: movielens-nsr2, mq2008-label1")
-    losses: Axis[Loss] | None = Field(
-        None, description="Losses that models are trained on, as the library names them (absent: those of the study)"
+    losses: Axis[Loss] | None = optional(
+        "Losses that models are trained on, as the library names them (absent: those of the study)"
     )
-    boundings: Axis[Bounding] | None = Field(None, description="Boundings of each loss (absent: those of the study)")
-    folds: Axis[Fold] | None = Field(None, description="Folds that run (absent: those of the study)")
-    seeds: Axis[TrainingSeed] | None = Field(
-        None, description="Repetitions of every training (absent: the study's of the honest protocol)"
+    boundings: Axis[Bounding] | None = optional("Boundings of each loss (absent: those of the study)")
+    folds: Axis[Fold] | None = optional("Folds that run (absent: those of the study)")
+    seeds: Axis[TrainingSeed] | None = optional(
+        "Repetitions of every training (absent: the study's of the honest protocol)"
     )
     crossed: bool = Field(
         True, description="Train every fold with every seed; false: they take turns, fold 1 with the first seed, ..."
