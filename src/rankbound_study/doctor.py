@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -130,54 +131,45 @@ def lines(findings: Sequence[Finding]) -> Iterator[str]:
             )
 
 
-def packages(root: Path = ROOT) -> Iterator[Finding]:
+def packages() -> Iterator[Finding]:
     """Yield what is installed, what is missing or too old, and which versions are not the tested ones."""
-    project, python = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"], platform.python_version()
+    python = platform.python_version()
     if nothing_installed():
         text = f"the packages of the study are not installed for Python {python}: {REMEDY}{SETUP}"
         yield Finding("packages", text, MISSING)
         return
     from packaging.specifiers import SpecifierSet
 
+    project = _project()
     if not SpecifierSet(project["requires-python"]).contains(python, prereleases=True):
         text = f"this is Python {python}, expected {project['requires-python']}: make PYTHON=/path/to/python3 setup"
         yield Finding("packages", text, MISSING)
-    absent: list[str] = []
-    other: list[str] = []
-    installed: dict[str, str] = {}
-    for requirement in required(project, "study"):
-        if (found := installed_version(requirement.name)) is None:
-            absent.append(str(requirement))
-        elif not requirement.specifier.contains(found, prereleases=True):
-            other.append(f"{requirement.name} is {found}, expected {requirement.specifier}")
-        else:
-            installed[requirement.name] = found
-    if absent:
-        yield Finding("packages", f"not installed: {', '.join(absent)}: {REMEDY}", MISSING)
-    if other:
-        yield Finding("packages", f"{'; '.join(other)}: {REMEDY}", MISSING)
-    shown = ", ".join(f"{name} {found}" for name, found in installed.items())
+    found = {one: installed_version(one.name) for one in required(project, "study")}
+    absent = [str(one) for one, has in found.items() if has is None]
+    installed = {one.name: has for one, has in found.items() if has and one.specifier.contains(has, prereleases=True)}
+    outdated = [one for one, has in found.items() if has and one.name not in installed]
+    other = [f"{one.name} is {found[one]}, expected {one.specifier}" for one in outdated]
+    for problem in (f"not installed: {', '.join(absent)}" if absent else "", "; ".join(other)):
+        if problem:
+            yield Finding("packages", f"{problem}: {REMEDY}", MISSING)
+    shown = ", ".join(f"{name} {has}" for name, has in installed.items())
     yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
-    # A local version names the build, such as +cpu.
-    tested = {
-        _plain(name): pin
-        for file in ("torch.txt", "cpu.txt")
-        for name, pin in re.findall(r"^([\w.-]+)==([^\s;]+)", (root / "envs" / file).read_text("utf-8"), re.MULTILINE)
-    }
+    pins = "".join((ROOT / "envs" / file).read_text("utf-8") for file in ("torch.txt", "cpu.txt"))
+    tested = {_plain(name): pin for name, pin in re.findall(r"^([\w.-]+)==([^\s;]+)", pins, re.MULTILINE)}
     others = [
-        f"{name} {found} ({tested[_plain(name)]})"
-        for name, found in installed.items()
-        if tested.get(_plain(name), found) not in (found, found.partition("+")[0])
+        f"{name} {has} ({tested[_plain(name)]})"
+        for name, has in installed.items()
+        # A local version names the build, such as +cpu.
+        if tested.get(_plain(name), has) not in (has, has.partition("+")[0])
     ]
     if others:
         text = "other versions than the tested ones, which may change the last digits of results: "
         yield Finding("packages", text + ", ".join(others), NOTE)
 
 
-def extras(root: Path = ROOT) -> Iterator[Finding]:
+def extras() -> Iterator[Finding]:
     """Yield which extras of the library are there, and what the others lack; the study needs none but its own."""
-    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-    lacking: dict[str, list[str]] = {}
+    project, lacking = _project(), dict[str, list[str]]()
     for name in sorted(project["optional-dependencies"].keys() - {*OF_THE_REPOSITORY}):
         found = [(one, installed_version(one.name)) for one in required(project, name)]
         lacking[name] = [str(one) for one, has in found if not (has and one.specifier.contains(has, prereleases=True))]
@@ -186,6 +178,11 @@ def extras(root: Path = ROOT) -> Iterator[Finding]:
     if incomplete := [f"{name} ({', '.join(lacks)})" for name, lacks in lacking.items() if lacks]:
         text = f"not installed: {', '.join(incomplete)}; what needs one says so, and its tests are skipped"
         yield Finding("extras", f"{text}: pip install -c envs/cpu.txt -e '.[NAME]'", NOTE)
+
+
+def _project() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return project
 
 
 def nothing_installed() -> bool:
@@ -228,13 +225,18 @@ def accelerators() -> Finding:
         return Finding("accelerators", "unknown: torch is not installed", NOTE)
     named = f"torch {build['__version__']}"
     if not any(build.get(name) for name in ("cuda", "hip")) and sys.platform != "darwin":
-        if cards := _cards():
+        listed = ""
+        with suppress(OSError, subprocess.TimeoutExpired):
+            # The NVIDIA GPUs that the driver lists.
+            command = ["nvidia-smi", "-L"]
+            listed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout
+        if cards := [line.partition(" (UUID")[0] for line in listed.splitlines() if line.startswith("GPU ")]:
             text = f"{', '.join(cards)}, which {named} cannot use: install it by envs/cuda.txt"
             return Finding("accelerators", text, NOTE)
         return Finding("accelerators", f"none: {named} is a build for the CPU")
     import torch
 
-    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    names = [*map(torch.cuda.get_device_name, range(torch.cuda.device_count()))]
     names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
     return Finding("accelerators", ", ".join(names) or f"none that {named} finds")
 
@@ -245,15 +247,6 @@ def _torch_build() -> dict[str, Any] | None:
     if spec is None or spec.origin is None:
         return None
     return runpy.run_path(str(Path(spec.origin).with_name("version.py")))
-
-
-def _cards() -> list[str]:
-    """Return the NVIDIA GPUs that the driver lists."""
-    try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return [line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
 
 
 def kernels() -> Finding:
@@ -281,7 +274,12 @@ def data_sets(study: "Study") -> Iterator[Finding]:
     for source in study.converted:
         place, text, level = _raw_file(study, source)
         yield Finding("data", f"{source}: {text}", level)
-        rar_sources += [source] if _is_rar(place) else []
+        # What has to be unpacked by a reader of .rar archives, as far as name and first bytes tell.
+        is_rar = place.endswith(".rar")
+        if Path(place).is_file():
+            with Path(place).open("rb") as file:
+                is_rar = file.read(len(RAR)) == RAR
+        rar_sources += [source] if is_rar else []
     if study.generated:
         yield Finding("data", f"{', '.join(study.generated)}: generated, no file is needed")
     yield from (Finding("data", reason, NOTE) for reason in study.left_out.values())
@@ -315,14 +313,6 @@ def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
         return address, f"not here; will be downloaded from {urlsplit(address).hostname}", NOTE
     where = f"get {' or '.join(names) or target.name} from {described.homepage or 'its owner'}"
     return "", f"{target} is missing and has no address: {where}, and save it there", MISSING
-
-
-def _is_rar(place: str) -> bool:
-    """Return whether a file has to be unpacked by a reader of .rar archives, as far as name and first bytes tell."""
-    if not Path(place).is_file():
-        return place.endswith(".rar")
-    with Path(place).open("rb") as file:
-        return file.read(len(RAR)) == RAR
 
 
 def tools(rar_sources: Sequence[str]) -> Iterator[Finding]:

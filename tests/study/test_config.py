@@ -74,6 +74,7 @@ def changed(place: str, value: Any, file: Path = DEFAULT) -> dict[str, Any]:
     return config
 
 
+VALID = yaml.safe_load((ROOT / "tests/reference/valid_studies.yaml").read_text("utf-8"))
 CASES = yaml.safe_load((ROOT / "tests/reference/config_problems.yaml").read_text("utf-8"))
 
 
@@ -232,34 +233,15 @@ def test_every_section_of_the_default_configuration_is_commented() -> None:
 # What a study takes
 
 
-@pytest.mark.parametrize(
-    ("file", "place", "value", "expected"),
-    [
-        (DEMO, "temperature", 1.0, "some 3 minutes of a processor; the largest step, "),
-        (DEFAULT, "temperature", 1.0, "some 8 hours of a processor; the largest step, Reg-l1 of aaf, 5.2 GB"),
-        (DEFAULT, "compare", [], "some 6 hours of a processor; the largest step, "),
-        (DEFAULT, "training.movielens.epochs", 10_000, "some 35 days of a processor"),
-        (DEFAULT, "training.mq2008.model.hidden", [10_000, 10_000], "step, a training of mq2008-label2, 10.6 GB"),
-    ],
-)
-def test_what_a_study_takes_is_estimated(file: Path, place: str, value: Any, expected: str) -> None:
-    study = Study.of(changed(place, value, file))
+@pytest.mark.parametrize(("file", "place", "value", "expected"), VALID["estimates"])
+def test_what_a_study_takes_is_estimated(file: str, place: str, value: Any, expected: str) -> None:
+    study = Study.of(changed(place, value, ROOT / file))
     assert expected in str(estimated(study, study.jobs))
 
 
 def test_an_estimate_is_near_what_was_measured() -> None:
     study = Study.of(merged([DEFAULT]))
-    # From the records of the default study: processor seconds and peak memory in GB.
-    for method, measured in {
-        "RankNet-shifted": (683, 1.8),
-        "RankNet-of-3000": (87, 1.0),
-        "RankNet-of-300": (31, 0.9),
-        "Rank-LR-of-3000": (5.8, 0.9),
-        "LambdaMART-of-300": (6.2, 1.0),
-        "LambdaMART-of-30000": (124, 2.6),
-        "Rank-LR-of-46": (23, 0.5),
-        "LambdaMART-of-5": (9.2, 0.5),
-    }.items():
+    for method, measured in VALID["measured"].items():
         found = estimated(study, [job for job in study.compared if job.model == method])
         ratios = [found.seconds / measured[0], found.gigabytes / measured[1]]
         assert 1 / 2 < min(ratios) <= max(ratios) < 2, method

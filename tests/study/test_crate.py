@@ -29,11 +29,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def study(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "study"))
-
-
 @pytest.fixture(scope="module")
 def crate(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("out") / "crate"
@@ -125,7 +120,8 @@ def test_licensed_pictures_are_named_only_unless_asked_for(made: Path, crate: Pa
     assert (tmp_path / "all/results" / PICTURE).is_file()
 
 
-def test_a_changed_result_is_refused(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_result_is_refused(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = Path(shutil.copytree(made, tmp_path / "study"))
     (study / "results/tables/table_2_2.csv").write_text("other")
     assert pack(study, tmp_path / "out") == 2
     assert "tables/table_2_2.csv: made by table; its content has changed" in capsys.readouterr().err

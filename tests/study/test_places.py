@@ -17,7 +17,6 @@ import pytest
 from rankbound.cli import OUT_OF_MEMORY, run
 from rankbound.errors import ConfigError, SourceError
 from rankbound.io.fetch import MIRROR_VARIABLE
-from rankbound_study.cli import main
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import KeyPath, merged
 from rankbound_study.config.study import Study
@@ -172,7 +171,7 @@ def test_a_failure_of_pip_gives_advice() -> None:
 
 # No name of a configuration leads out of its study's folders; no file that was set aside is overwritten
 
-DEFAULT, DEMO = ROOT / "config.yaml", ROOT / "profiles/demo/study.yaml"
+DEFAULT = ROOT / "config.yaml"
 LEADING_OUT = ("../../x", "{old}/x", "{old}\n", "{old}" + 300 * "x")
 FREE = ("mirror", "pathvars")
 """Keys that may name any place: where archives come from, and the folders themselves."""
@@ -237,31 +236,6 @@ def test_no_name_leads_out_of_the_folders_of_a_study() -> None:
                 assert ".." not in parts, (path, text)
                 assert made.isprintable(), (path, text)
                 assert all(len(part) < 200 for part in parts), (path, text)
-
-
-@pytest.mark.parametrize(
-    ("section", "key", "planted", "message"),
-    [
-        *(
-            ("pathvars", "results", folder, r"pathvars\.results is .*: expected a folder's path")
-            for folder in ("results\n", "results/{loss}", "<data>/x", "x\x1b[2J")
-        ),
-        ("lists", "mq2008", None, r"lists\.mq2008\.archive is also that of movielens"),
-    ],
-)
-def test_folders_with_marks_and_archives_of_two_data_sets_are_refused(
-    section: str, key: str, planted: Any, message: str
-) -> None:
-    config = merged([DEFAULT])
-    archive = config["interactions"]["movielens"]["archive"]
-    config[section][key] = planted or {**config[section][key], "archive": archive}
-    with pytest.raises(ConfigError, match=message):
-        check_config(config)
-
-
-def test_the_check_says_where_the_study_writes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check-config", str(DEMO)]) == 0
-    assert "writes below data/demo, results/demo, logs/demo\n" in capsys.readouterr().out
 
 
 def test_a_rejected_archive_overwrites_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from rankbound_study.jobs.fit_trees import OPTIONS
 CODES = CodeDigests()
 ROOT = Path(__file__).resolve().parents[2]
 CASES = yaml.safe_load((ROOT / "tests/reference/config_problems.yaml").read_text("utf-8"))
+VALID = yaml.safe_load((ROOT / "tests/reference/valid_studies.yaml").read_text("utf-8"))
 RUNS = "<results>/runs"
 DISTRIBUTIONS = "<results>/distributions"
 Config = dict[str, Any]
@@ -266,35 +267,7 @@ def test_what_an_experiment_alone_reads_is_made(config: Config) -> None:
 # Score distributions
 
 
-# The published protocol samples, the honest one does not; a variant of the honest one samples, too.
-VARIED = {"datasets": ["movielens-nsr2"], "boundings": ["none", "distribution"]}
-VARIED |= {"variants": {"s": {"distributions": "sampled"}}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "experiments", "kinds", "read"),
-    [
-        ({"method": "exact"}, {}, ["", "-tilt4"], {"honest movielens-nsr1": "", "published mq2008-label1": ""}),
-        (
-            {"method": {"published": "sampled", "honest": "exact"}},
-            {},
-            ["-sampled", "", "-tilt4"],
-            {"honest movielens-nsr1": "", "published mq2008-label1": "-sampled"},
-        ),
-        (
-            {"method": "exact", "datasets": {"mq2008": "sampled"}},
-            {},
-            ["", "-sampled", "-tilt4", "-sampled-tilt4"],
-            {"honest movielens-nsr1": "", "honest mq2008-label1": "-sampled"},
-        ),
-        (
-            {},
-            {"experiment": ["sampled"], "experiments": {"sampled": VARIED}},
-            ["-sampled", ""],
-            {"honest@sampled-s movielens-nsr2": "-sampled", "honest movielens-nsr2": ""},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "experiments", "kinds", "read"), VALID["distributions"])
 def test_trainings_read_distributions_of_their_method(
     config: Config, changes: Config, experiments: Config, kinds: list[str], read: dict[str, str]
 ) -> None:
@@ -409,7 +382,10 @@ def test_every_method_is_trained_once_for_each_number_of_features(config: Config
     study = Study(check_config(counted(config)))
     found = {job.model: job for job in study.compared if job.comparison == "counted"}
     assert list(found) == ["RankNet-of-5", "RankNet-of-46", "LambdaMART-of-5", "LambdaMART-of-46"]
-    assert [(job.base, job.features) for job in found.values()][1:3] == [("RankNet", 46), ("LambdaMART", 5)]
+    assert [(job.base, job.request.settings.features) for job in found.values()][1:3] == [
+        ("RankNet", 46),
+        ("LambdaMART", 5),
+    ]
     plain = next(job.request for job in study.compared if job.model == "RankNet")
     five = found["RankNet-of-5"].request
     assert {**plain.settings.given(), "features": 5} == five.settings.given()
@@ -422,7 +398,8 @@ def test_every_method_is_trained_once_for_each_number_of_features(config: Config
 
 
 def test_methods_that_see_moved_pictures(config: Config) -> None:
-    found = {job.model: job.shift for job in Study.of(config).compared if job.shift is not None}
+    shifts = {job.model: job.request.settings.shift for job in Study.of(config).compared}
+    found = {model: shift for model, shift in shifts.items() if shift is not None}
     assert found == {"RankNet-shifted": 0.2, "RankCNN-shifted": 0.2}
     plain, moved = (config["comparisons"][name] for name in ("faces-pixels", "faces-shifted"))
     assert {**plain["settings"], "shift": 0.2} == moved["settings"]

@@ -13,7 +13,6 @@ import yaml
 
 from rankbound import cli
 from rankbound_study import cli as study
-from rankbound_study import cli as study_cli
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.figures.style import house_style
 from rankbound_study.report.table_files import TableFiles, plain_texts
@@ -27,34 +26,10 @@ pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-STUDY = "valid: study 'thesis', "
+VALID = yaml.safe_load((ROOT / "tests/reference/valid_studies.yaml").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("page", "expected"),
-    [
-        (
-            "study.md",
-            [
-                "valid: study 'seeds', 2 data sets, 30 training jobs, 2,100 trainings\n",
-                *[STUDY] * 4,
-                "experiment budgets: 30 training jobs, 450 trainings\n",
-            ],
-        ),
-        (
-            "data.md",
-            [
-                f"{STUDY}5 data sets, 96 training jobs, 4,320 trainings\ncomparison",
-                f"{STUDY}11 data sets, 120 training jobs, 6,840 trainings\ncomparison",
-                f"{STUDY}3 data sets, 30 training jobs, 450 trainings\ncomparison",
-                *[f"{STUDY}6 data sets, 150 training jobs"] * 3,
-            ],
-        ),
-        ("report.md", [f"{STUDY}3 data sets, 9 training jobs, 18 trainings\n"]),
-        ("reproducibility.md", [STUDY]),
-        ("artifacts.md", ["valid: study 'small', 1 data set, 15 training jobs, 375 trainings\n"]),
-    ],
-)
+@pytest.mark.parametrize(("page", "expected"), VALID["pages"])
 def test_what_the_pages_configure_is_valid_and_no_more_than_they_say(
     page: str, expected: list[str], tmp_path: Path, told: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,20 +40,7 @@ def test_what_the_pages_configure_is_valid_and_no_more_than_they_say(
         assert text in told("check-config", "config.yaml", tmp_path / "mine.yaml")
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ("config.yaml", "150 training jobs, 7,350 trainings\n"),
-        ("regimes", "valid: study 'regimes', 18 data sets, 216 training jobs, 1,080 trainings\n"),
-        ("mixed-ratios", "valid: study 'mixed-ratios', 1 data set, 12 training jobs, 120 trainings\n"),
-        ("evaluation", "valid: study 'evaluation', 4 data sets, 60 training jobs, 240 trainings\n"),
-        ("stronger", "experiment trees: 15 training jobs, 60 trainings\n"),
-        ("ratios", "experiment ratios: 135 training jobs, 810 trainings\n"),
-        ("citeulike", "experiment rates: 90 training jobs, 810 trainings\n"),
-        ("predictions", "experiment influence: 12 training jobs, 180 trainings\n"),
-        ("config.yaml mslr", "2 training jobs, 2 trainings\n"),
-    ],
-)
+@pytest.mark.parametrize(("files", "expected"), VALID["profiles"])
 def test_the_configurations_of_whole_studies_are_valid(
     files: str, expected: str, told: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +49,6 @@ def test_the_configurations_of_whole_studies_are_valid(
     found = told("check-config", *paths)
     assert expected in found
     if "mslr" in files:
-        # It changes some keys of the default configuration, and trains little besides.
         assert expected in found.splitlines(keepends=True)[0]
         assert "experiment" not in found
 
@@ -158,18 +119,14 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         if printed.startswith("A: "):
             tables.append(printed)
         elif kind == "text":
-            assert_alike(tables[-1], text)
+            # The same table, with numbers that another processor may round otherwise.
+            assert _NUMBER.sub("#", tables[-1]).split() == _NUMBER.sub("#", text).split()
+            found, expected = (list(map(float, _NUMBER.findall(one))) for one in (tables[-1], text))
+            assert found == pytest.approx(expected, abs=2e-3)
     assert len(tables) == 2
     # The last block prints the intervals and Holm's p-values of the first table, of a family of two.
     shown = [line.split() for line in printed.splitlines()]
     assert [line[0] for line in shown] == re.findall(r"^(?:nDCG@10|AP) .*? ([-+]\d\.\d{4}) ", tables[0], re.MULTILINE)
-
-
-def assert_alike(printed: str, shown: str) -> None:
-    """The same table, with numbers that another processor may round otherwise."""
-    assert _NUMBER.sub("#", printed).split() == _NUMBER.sub("#", shown).split()
-    found, expected = ([float(number) for number in _NUMBER.findall(text)] for text in (printed, shown))
-    assert found == pytest.approx(expected, abs=2e-3)
 
 
 def test_every_flag_that_is_named_exists(capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,7 +177,7 @@ def test_every_make_target_that_is_named_exists() -> None:
         assert re.search(rf"^{name}:", makefile, flags=re.MULTILINE), f"make {name}"
 
 
-@pytest.mark.parametrize(("program", "of"), [("rankbound", cli), ("python -m rankbound_study", study_cli)])
+@pytest.mark.parametrize(("program", "of"), [("rankbound", cli), ("python -m rankbound_study", study)])
 def test_every_command_that_is_named_has_these_arguments(program: str, of: ModuleType) -> None:
     lines = re.findall(rf"^(?:\(`)?{program} ([a-z-]+ [^`#\n]+)", README, flags=re.MULTILINE)
     assert len(lines) >= 3

@@ -92,13 +92,6 @@ def edit(path: str, alter: Callable[[dict[str, Any]], object]) -> Change:
     return change
 
 
-def swap(study: Path) -> None:
-    runs, epochs = (study / f"results/{RUN}.{ending}" for ending in ("parquet", "epochs.parquet"))
-    content = runs.read_bytes()
-    runs.write_bytes(epochs.read_bytes())
-    epochs.write_bytes(content)
-
-
 def of_another_protocol(record: dict[str, Any]) -> None:
     """As a step leaves it that runs again with other options, and makes the same bytes."""
     record["arguments"]["options"] = {"protocol": "honest", "study": "other"}
@@ -187,11 +180,6 @@ def link(path: str) -> Change:
     return change
 
 
-def pipe(study: Path) -> None:
-    (study / "results" / TABLE).unlink()
-    os.mkfifo(study / "results" / TABLE)
-
-
 def nested(name: str) -> Change:
     """A folder of records hides no new result."""
 
@@ -223,12 +211,7 @@ CHANGES: dict[str, tuple[Change, str, str, str]] = {
     "a bit of a table": (flip(f"results/{TABLE}"), "changed", TABLE, "made by table; its content has changed"),
     "a bit of a training": (flip(f"results/{RUN}.epochs.parquet"), "changed", f"{RUN}.epochs.parquet", ""),
     "a byte more in the manifest": (put(WHOLE, lambda old: old + b"\n"), "changed", "provenance.json", ""),
-    "the last byte of weights": (
-        put(f"results/{RUN}.weights.safetensors", lambda old: old[:-1]),
-        *("changed", f"{RUN}.weights.safetensors", ""),
-    ),
     "an empty file": (put(ALL, lambda _: b""), "changed", f"{RUN}.parquet", ""),
-    "two files swapped": (swap, "changed", f"{RUN}.parquet", ""),
     "a page altered": (flip(f"results/{PAGE}"), "changed", PAGE, ""),
     "a bit of an input": (flip(LISTS), "input", f"../{LISTS}", "its content has changed"),
     "a table removed": (remove(f"results/{TABLE}"), "missing", TABLE, "made by table; not here"),
@@ -274,15 +257,8 @@ CHANGES: dict[str, tuple[Change, str, str, str]] = {
         edit(WHOLE, lambda all_: all_.update(created="2100-01-01T00:00:00+00:00")),
         *("changed", "provenance.json", ""),
     ),
-    "a link in a table's place": (link(f"results/{TABLE}"), "missing", TABLE, "no regular file, or outside"),
-    "a link to a folder": (lambda study: (study / "results/more").symlink_to(study.parent), "unknown", "more", ""),
-    "a pipe in a table's place": (pipe, "missing", TABLE, ""),
     # What leaves something undecided.
     "an input removed": (remove(LISTS), "unchecked", f"../{LISTS}", "not here"),
-    "the results alone, without data": (
-        lambda study: shutil.rmtree(study / "data"),
-        *("unchecked", f"../{INSTANCES}", ""),
-    ),
     "a link in an input's place": (link(LISTS), "unchecked", f"../{LISTS}", ""),
     "a hidden folder": (add("results/.more/a.csv"), "unchecked", ".more", ""),
     "a hidden file": (

@@ -63,10 +63,10 @@ def description_of_archive(wildcards):
 
 def compared_jobs(by_features):
     """Return the unshifted methods with all features; or those of feature counts, with their plain versions."""
-    plain = [job for job in study.compared if job.shift is None]
+    plain = [job for job in study.compared if job.request.settings.shift is None]
     if not by_features:
-        return [job for job in plain if job.features is None]
-    some = {(job.instances.name, job.base) for job in plain if job.features is not None}
+        return [job for job in plain if job.request.settings.features is None]
+    some = {(job.instances.name, job.base) for job in plain if job.request.settings.features is not None}
     return [job for job in plain if (job.instances.name, job.base) in some]
 
 

@@ -83,20 +83,16 @@ def _needed(claim: Claim, evidence: Evidence, files: Sequence[Path]) -> dict[str
         deciders()[claim.id](asked)
     except (MissingEvidence, Untrained):
         # It would have asked for more: for the data sets that it is about.
-        if asked.cells:
-            ratings = [(MOVIELENS, nsr, HONEST) for nsr in config["interactions"][MOVIELENS]["nsr"]]
-            every: dict[str, list[tuple[str, int | None, str]]] = {
-                MOVIELENS: ratings,
-                MQ2008.split("-")[0]: [(MQ2008, None, HONEST)],
-            }
-            asked.cells.update(*(cells for name, cells in every.items() if name in claim.datasets))
-    by_comparison = {name: section["datasets"] for name, section in config["comparisons"].items()}
+        if asked.cells and MOVIELENS in claim.datasets:
+            asked.cells.update((MOVIELENS, nsr, HONEST) for nsr in config["interactions"][MOVIELENS]["nsr"])
+        if asked.cells and MQ2008.split("-")[0] in claim.datasets:
+            asked.cells.add((MQ2008, None, HONEST))
     # Comparisons by the number of features are read as files, and by one claim alone.
     by_features = "number of features" in claim.how_to_test
     compared = [
         name
         for name in config["compare"]
-        if (by_features if "by-features" in name else asked.compared & set(by_comparison[name]))
+        if (by_features if "by-features" in name else asked.compared & set(config["comparisons"][name]["datasets"]))
     ]
     axes = [part for part in claim.shape.values() if "losses" in part or "boundings" in part]
     losses = {loss for part in axes for loss in part.get("losses", config["losses"])} or set(config["losses"])

@@ -154,10 +154,9 @@ def _drawing(dataset: str, text: str) -> tuple["Drawing", dict[str, float]]:
     from rankbound_study.data.negatives import Drawing
 
     given, defaults = parse_options(text), {**OF_LISTS["interactions"], "sampling": PLAIN._asdict()}
-    several = given.pop("nsr") if isinstance(given.get("nsr", 1), list | None) else ()
+    nsr = given.pop("nsr", defaults["nsr"])
     options = read_options(json.dumps(given), defaults)
-    single = options.pop("nsr")
-    nsr = single if several == () else several
+    del options["nsr"]
     ratios = nsr if isinstance(nsr, list) else [nsr]
     if nsr is not None and not (ratios and all(type(ratio) is int and ratio >= 0 for ratio in ratios)):
         raise ConfigError(f"--options: 'nsr' is {json.dumps(nsr)}, expected a value like 1, or a list of such ratios")

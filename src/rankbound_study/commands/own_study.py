@@ -13,26 +13,30 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import jinja2
 import numpy as np
 import polars as pl
+import yaml  # type: ignore[import-untyped]
 
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.atomic import atomic_path
 from rankbound.texts import printable, quantity
 from rankbound_study.commands.data import convert, sample, split
 from rankbound_study.config.check import check_config, editor_schema
+from rankbound_study.config.data_sets import GRADED
 from rankbound_study.config.estimate import estimated, uncounted
 from rankbound_study.config.lines import ConfigLines, listed, merged
-from rankbound_study.config.new_study import new_study, study_name
+from rankbound_study.config.score_distributions import needs_distributions
 from rankbound_study.config.sections.description import DescriptionKeys, known_names, known_set, own_files
 from rankbound_study.config.steps import as_json
 from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, with_relevance
 from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.data.sources import is_archive
-from rankbound_study.data.table_layout import Said, UnclearError, beginning_of
+from rankbound_study.data.table_layout import Inspected, Said, UnclearError, beginning_of
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
+from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY, UNBOUNDED
 
 OF_DEFAULT = {"temperature": 1.0, "distributions": {"method": "exact", "samples": 1, "seed": 0}}
 """Keys that a written configuration leaves to config.yaml; no data depend on them."""
@@ -42,6 +46,12 @@ WHOLE, PACKED = 2**23, 2**20
 
 ROWS = 1000
 """Rows of a large table in parquet that are converted."""
+
+LARGE = 200_000_000
+"""Bytes of files from which a study starts with fewer losses and boundings."""
+
+TEMPLATE = "new_study.yaml.j2"
+"""The text of a configuration, with `<< >>` and `<% %>` for what differs: YAML has braces of its own."""
 
 BINARY = ("AP", "nRBP", "RR")
 """Losses that count every label above 0 as relevant."""
@@ -56,7 +66,15 @@ def check(files: list[Path], schema: bool) -> None:
         print(json.dumps(editor_schema(), indent=2))
         return
     study = Study(check_config(merged(files), files, figures=figure_specs(), tables=table_names()))
-    _require_files(study, files)
+    problems = []
+    for name in study.converted:
+        described = study.described(name)
+        missing = [file for file in own_files(described) if not Path(file).is_file()] if described.path else []
+        if missing:
+            more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
+            problems.append(f"{_place(study, name, files)}there is no file {missing[0]}{more}")
+    if problems:
+        raise ConfigError("\n  ".join(["files of the configuration are missing:", *problems]))
     tried, config = rehearse(study, files), study.config
     print(f"valid: study {config.study!r}, {quantity(len(study.instances), 'data set')}, {_counted(study, study.runs)}")
     for name in config.varying:
@@ -69,19 +87,6 @@ def check(files: list[Path], schema: bool) -> None:
     for note in (*tried, *uncounted([*study.runs, *study.experiments]), *study.left_out.values()):
         print(note)
     print(f"writes below {', '.join(dict.fromkeys(config.pathvars.given().values()))}")
-
-
-def _require_files(study: Study, config_files: Sequence[Path]) -> None:
-    """Raise ConfigError for the descriptions whose files are not there, with the lines of the configuration."""
-    problems = []
-    for name in study.converted:
-        described = study.described(name)
-        missing = [file for file in own_files(described) if not Path(file).is_file()] if described.path else []
-        if missing:
-            more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
-            problems.append(f"{_place(study, name, config_files)}there is no file {missing[0]}{more}")
-    if problems:
-        raise ConfigError("\n  ".join(["files of the configuration are missing:", *problems]))
 
 
 def _place(study: Study, name: str, config_files: Sequence[Path]) -> str:
@@ -120,7 +125,7 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
         )
     size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
     name = study_name(name or path.resolve().name.partition(".")[0])
-    text = new_study(name, str(out), found.kind, found.description, found.labels, found.notes, size, **relevance)
+    text = _configuration(name, out, found, size, **relevance)
     least = relevance["threshold"]
     what = "label" if found.kind == "lists" else "rating"
     relevant = "labels are grades of relevance" if least is None else f"relevant: a {what} of at least {least:g}"
@@ -133,6 +138,56 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
         print(f"  {printable(note)}")
     print(f"wrote {out}. Now:\n  python -m rankbound_study check-config config.yaml {out}")
     print(f"  snakemake --configfile {out} --cores 2")
+
+
+def study_name(text: str) -> str:
+    """Return a name of small letters, digits and hyphens from a file's name, which no known data set has."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "mine"
+    return f"my-{name}" if name in known_names() or name.startswith("synthetic") else name
+
+
+def _configuration(
+    name: str, out: Path, found: Inspected, size: int, *, threshold: float | None = None, min_relevant: int = 0
+) -> str:
+    """Return the text of a configuration for a data set, with what was found in its files as comments.
+
+    `size` is that of the files in bytes; without a `threshold`, the labels of lists are their relevance.
+    """
+    described, kind = DescriptionKeys.model_validate(found.description), found.kind
+    is_lists, is_large = kind == "lists", size > LARGE
+    is_graded = is_lists and threshold is None
+    reading = GRADED if threshold is None else repr(float(threshold)).removesuffix(".0")
+    # Distributions are tabulated for binary relevance.
+    boundings = [name for name in BOUNDINGS if not (is_graded and needs_distributions(name))]
+    block = yaml.safe_dump(dict(found.description), sort_keys=False, default_flow_style=None, width=100)
+    source = [*(f"# {note[0].upper()}{note[1:]}." for note in found.notes), *block.splitlines()]
+    few = [f"{label:g}" for label in found.labels]
+    environment = jinja2.Environment(
+        variable_start_string="<<",
+        variable_end_string=">>",
+        block_start_string="<%",
+        block_end_string="%>",
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text("utf-8"))
+    return template.render(
+        file=out,
+        name=name,
+        kind=kind,
+        lists=is_lists,
+        large=is_large,
+        losses=", ".join(LOSSES[: 1 if is_large else None]),
+        boundings=", ".join([UNBOUNDED, boundings[1 if is_graded else -1]] if is_large else boundings),
+        folds=", ".join(map(str, range(1, described.n_folds + 1))),
+        baseline=BEST_FEATURE if is_lists else POPULARITY,
+        instances=f"{name}-{GRADED if is_graded else f'label{reading}'}" if is_lists else f"{name}-nsr1",
+        source="\n".join(f"      {line}" for line in source),
+        threshold=reading,
+        fewest=min_relevant,
+        found=", ".join(few) or "none" if len(few) <= 12 else f"{few[0]} to {few[-1]}",
+    )
 
 
 def _print_plan(path: Path, what: str, plan: Sequence[str]) -> None:
@@ -183,13 +238,12 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
     with redirect_stdout(io.StringIO()):
         convert(name, files, data, text)
         split(name, data, folds, as_json(study.requests[f"<data>/folds/{name}.parquet"].options))
-    for instances in study.instances.values():
-        if instances.source == name:
-            with redirect_stdout(io.StringIO()):
-                sample(name, data, folds, out, as_json(instances.options))
-            made = read_instances(out)
-            _require_some_irrelevant(study, instances.name, made)
-            yield f"{instances.name}: {_told(made)}"
+    for instances in (one for one in study.instances.values() if one.source == name):
+        with redirect_stdout(io.StringIO()):
+            sample(name, data, folds, out, as_json(instances.options))
+        made = read_instances(out)
+        _require_some_irrelevant(study, instances.name, made)
+        yield f"{instances.name}: {_told(made)}"
 
 
 def _beginnings(described: DescriptionKeys, files: Sequence[Path], folder: Path) -> DescriptionKeys:

@@ -216,8 +216,7 @@ def compare(a_file: Path, b_file: Path | None, metrics: list[str], a: list[str],
     from rankbound.commands.compare import print_report
     from rankbound_study.results.compare_runs import compare_runs, parse_choice
 
-    both = [f"{key}={value}" for key, value in _selected(flags).items()]
-    choices = parse_choice(both, "flag"), parse_choice(a, "--a"), parse_choice(b, "--b")
+    choices = parse_choice(_selected(flags), "flag"), parse_choice(a, "--a"), parse_choice(b, "--b")
     print_report(
         argparse.Namespace(**flags),
         lambda settings: compare_runs((a_file, b_file or a_file), *choices, metrics, settings),
@@ -247,8 +246,7 @@ def export(results: Path, out_dir: Path, data: Path, space: str | None, **flags:
     with needs_extra("statistics"):
         from rankbound_study.export import trec_folder
         from rankbound_study.results.compare_runs import parse_choice
-    choice = parse_choice([f"{key}={value}" for key, value in _selected(flags).items()], "flag")
-    exported = trec_folder.export(results, data, out_dir, choice, space)
+    exported = trec_folder.export(results, data, out_dir, parse_choice(_selected(flags), "flag"), space)
     index, metrics = exported.index, ", ".join(trec_folder.METRICS)
     compared = f"{metrics} of all lists are those of the study's runs"
     if exported.differing:
@@ -265,7 +263,7 @@ def export(results: Path, out_dir: Path, data: Path, space: str | None, **flags:
     )
 
 
-def _selected(flags: dict[str, Any]) -> dict[str, str]:
-    """Return the keys of a runs table that flags select by."""
-    keys = {name.removeprefix("key_"): value for name, value in flags.items() if name.startswith("key_")}
-    return {key: value for key, value in keys.items() if value is not None}
+def _selected(flags: dict[str, Any]) -> list[str]:
+    """Return the keys of a runs table that flags select by, with their values."""
+    chosen = {name: value for name, value in flags.items() if name.startswith("key_") and value is not None}
+    return [f"{name.removeprefix('key_')}={value}" for name, value in chosen.items()]

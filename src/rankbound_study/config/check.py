@@ -83,7 +83,6 @@ def _without_required(schema: Any) -> Any:
         return [_without_required(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
+    kept = {key: part for key, part in schema.items() if key not in ("required", "discriminator", "default")}
     # A part of a model's options may fit several models.
-    renamed = {"anyOf" if key == "oneOf" else key: part for key, part in schema.items()}
-    dropped = ("required", "discriminator", "default")
-    return {key: _without_required(part) for key, part in renamed.items() if key not in dropped}
+    return {"anyOf" if key == "oneOf" else key: _without_required(part) for key, part in kept.items()}

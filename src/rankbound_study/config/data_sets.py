@@ -96,14 +96,10 @@ class SampledName(NamedTuple):
             return "full catalogue"
         if nsr == OWN:
             return "own negatives"
-        ratio = f"NSR\N{NO-BREAK SPACE}{_or(self.ratios or (nsr,))}"
+        *most, last = map(str, self.ratios or (nsr,))
+        ratio = f"NSR\N{NO-BREAK SPACE}{', '.join(most)} or {last}" if most else f"NSR\N{NO-BREAK SPACE}{last}"
         drawn = ratio if train == UNIFORM else f"{train} {ratio}"
         return drawn if train == test else f"{drawn}, {test} test"
-
-
-def _or(values: Sequence[object]) -> str:
-    *most, last = map(str, values)
-    return f"{', '.join(most)} or {last}" if most else last
 
 
 def samplings_of(
@@ -120,20 +116,11 @@ def samplings_of(
                 yield sampling, nsr if isinstance(nsr, int) else tuple(nsr)
 
 
-def sampling_options(sampling: Sampling, nsr: int | Sequence[int] | None) -> dict[str, Any]:
-    """Return the options of the step `sample`: uniform draws are its default."""
-    ratio = {"nsr": nsr} if nsr is None or isinstance(nsr, int) else {"nsr": list(nsr)}
-    return ratio if sampling == PLAIN else {**ratio, "sampling": sampling._asdict()}
-
-
 SYNTHETIC = "synthetic-"
 """Prefix of the names of generated data sets; all others are fetched."""
 
 SMALLEST_GENERATED = 10
 """Fewest topics or faces of a generated data set: every fold and part of it has some."""
-
-KINDS = ("interactions", "lists", "images")
-"""The sections that define data sets, and the folders of their parquet files."""
 
 GRADED = "graded"
 """Among the thresholds of judged lists: use the labels themselves."""
@@ -195,8 +182,7 @@ class DataSet(NamedTuple):
     def source(self) -> str:
         """What it is made from: the readings of one source's labels, and its samplings, have the same topics."""
         name = SampledName.of(self.dataset).source
-        reading = _READING.fullmatch(name)
-        return reading[1] if reading else name
+        return reading[1] if (reading := _READING.fullmatch(name)) else name
 
     @property
     def synthetic(self) -> bool:
@@ -220,26 +206,17 @@ class DataSet(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Text above a panel, on two lines where it is long."""
+        """Text above a panel, on two lines where it is long: the reading of labels, or the sampling, stands below."""
         name = SampledName.of(self.dataset.removeprefix(SYNTHETIC))
+        reading, known = _READING.fullmatch(name.source), THESIS.get(name.source, name.source)
         if self.sampled:
-            title = f"{_title_of(name.source)}\n{name.described(self.nsr)}"
+            title = f"{described_title(name.source) or known}\n{name.described(self.nsr)}"
+        elif reading and (described := described_title(reading[1])):
+            level = f"label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}{reading[2]}" if reading[2] else "graded"
+            title = f"{described}\n{level}"
         else:
-            title = _title_of_lists(name.source)
+            title = described_title(name.source) or known.replace(" ", "\n", 1)
         return f"synthetic\n{title}" if self.synthetic else title
-
-
-def _title_of(source: str) -> str:
-    return described_title(source) or THESIS.get(source, source)
-
-
-def _title_of_lists(name: str) -> str:
-    """Return the title of judged lists, with the reading of their labels, or of pictures."""
-    reading = _READING.fullmatch(name)
-    if reading and (title := described_title(reading[1])):
-        level = f"label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}{reading[2]}" if reading[2] else "graded"
-        return f"{title}\n{level}"
-    return described_title(name) or THESIS.get(name, name).replace(" ", "\n", 1)
 
 
 @dataclass(frozen=True)
@@ -249,7 +226,7 @@ class Instances:
     Attributes:
         name: of its file: movielens-nsr2, mq2008-label1, aaf.
         source: the data set of the configuration that it is made from: movielens, mq2008, aaf.
-        kind: the section that defines the source, of `KINDS`.
+        kind: the section that defines the source, and the folder of its parquet file: interactions, lists or images.
         data_set: as it is called in the results.
         options: the options of `python -m rankbound_study sample`.
         features: `vgg16` if a network's features are read instead of an image's pixels.
@@ -279,7 +256,7 @@ class Instances:
 
 
 def converted_path(kind: str, source: str) -> str:
-    """The parquet file of a data set."""
+    """Return the parquet file of a data set."""
     return f"<data>/{kind}/{source}.parquet"
 
 

@@ -19,31 +19,61 @@ from rankbound_study.config.sections.training import ConvolutionKeys, MatrixFact
 from rankbound_study.config.study import Job, Study
 
 LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
-"""Topics of the fetched data sets whose descriptions don't state them."""
-
 ROWS = {"movielens": 100_836, "mq2008": 15_211, "mslr-web10k": 1_200_192, "aaf": 12_936}
-"""Ratings, judged items or pictures of the same."""
-
 WIDTHS = {"mq2008": 46, "mslr-web10k": 136}
-"""Their features."""
+"""Topics of the fetched data sets whose descriptions don't state them; their ratings, judged items or pictures; their
+features."""
 
-OTHER_LISTS = 1_000
-"""Topics of data sets of which nothing is known before they are converted."""
+OTHER_LISTS, ITEMS, FEATURES = 1_000, 20, 100
+"""Topics, items of a list, and features, of data sets of which nothing is known before they are converted."""
 
-ITEMS, FEATURES = 20, 100
-"""Items of a list, and features, of data sets of which nothing is known."""
+PIXELS, OF_VGG16, SIDE = 3 * 100 * 100, 4_096, 224
+"""Values of a picture, and of the network's penultimate layer; the side of its input pictures."""
 
-PIXELS, OF_VGG16 = 3 * 100 * 100, 4_096
-"""Values of a picture, and of the network's penultimate layer."""
+SECONDS = {
+    "job": 2.0,
+    "list": 80e-6,  # in an epoch, measured on short lists with small models (MovieLens, MQ2008)
+    "batch": 1.5e-3,  # an optimiser's step on a small model
+    "tree": 4e-3,
+    "visit": 20e-9,  # one value of one item, for each tree
+    "bin": 230e-9,  # one value of one item, once, to find its bin
+    "features": 0.5,  # those of VGG16, of a picture of the side `SIDE`
+}
+"""Processor time."""
 
-BYTES_OF_A_LINE = 25
-"""Of text with a rating."""
+BYTES = {
+    "job": 0.5e9,  # a training with its libraries, before it reads anything
+    "weight": 20,  # in single precision, with its gradient, Adam's two means and the kept best weights
+    "line": 25,  # text with a rating
+    "rating": 90,  # its conversion
+    "features": 2e9,  # VGG16 and some pictures
+}
+BYTES_OF_A_CONVERSION = {"interactions": 0.15e9, "lists": 0.3e9, "images": 0.6e9}
+"""Memory of the conversion of data of a kind; lists and pictures are read piece by piece."""
 
-LOOK = 1 << 20
-"""Bytes of a file's beginning that are looked at."""
+BYTES_OF_A_VALUE = {"lists": 12}
+"""Of one feature of one item, as read, scaled, and in the lists of a part."""
 
-PACKED = (".gz", ".zip", ".rar", ".parquet")
+BYTES_OF_A_PIXEL = {"trees": 5, "penalised": 11, "network": 0}
+"""Of one value of one picture, beside the byte that it is: a network takes its batches out of the bytes."""
 
+OPERATIONS, PER_WEIGHT = 60e9, 6
+"""Floating-point operations per second in products of matrices, and those per weight and item: a product and a sum,
+forward, and twice as many backward."""
+
+CNN = {"time": 20e6, "memory": 0.9e6}
+"""Weights of a network that takes as long, or as much memory, as the convolutional one."""
+
+LASSO = 10
+"""A lasso's path takes about so many times as long as ridge regression."""
+
+TOGETHER, CATALOGUE = 5, 10_000
+"""Folds and seeds that are trained at once, and items of ratings, each of which has factors as users do."""
+
+LOOK, PACKED = 1 << 20, (".gz", ".zip", ".rar", ".parquet")
+"""Bytes of a file's beginning that are looked at, and the endings of files that are not."""
+
+_UNITS = (("years", 365 * 24 * 3600), ("days", 24 * 3600), ("hours", 3600), ("minutes", 60))
 _QUERY = re.compile(rb"qid:([^\s]+)")
 
 
@@ -92,53 +122,22 @@ def _found(described: DescriptionKeys) -> tuple[int, int]:
     with files[0].open("rb") as file:
         beginning = file.read(LOOK)
     topics = set(_QUERY.findall(beginning)) if described.format == "letor" else _column(beginning, described)
-    rows = size // BYTES_OF_A_LINE // repeated if described.format == "ratings" else 0
+    rows = int(size / BYTES["line"]) // repeated if described.format == "ratings" else 0
     return round(len(topics) * size / max(1, len(beginning)) / repeated), rows
 
 
 def _column(beginning: bytes, described: DescriptionKeys) -> set[bytes]:
     """Return the topics of the first lines of a delimited file; none if its header doesn't name their column."""
-    separator, lines = described.separator.encode(), beginning.splitlines()
-    if described.columns is None or not lines:
+    separator = described.separator.encode()
+    rows = [line.split(separator) for line in beginning.splitlines()]
+    if described.columns is None or not rows:
         return set()
-    names = lines[0].split(separator)
-    if not described.header:
-        names = [b"%d" % (place + 1) for place in range(len(names))]
+    names = rows[0] if described.header else [b"%d" % (place + 1) for place in range(len(rows[0]))]
     if (topic := described.columns.topic.encode()) not in names:
         return set()
     place = names.index(topic)
     # The last line may be cut off.
-    return {row[place] for row in (line.split(separator) for line in lines[1:-1]) if len(row) > place}
-
-
-SECONDS_OF_A_BATCH = 1.5e-3
-"""Of an optimiser's step on a small model."""
-
-OPERATIONS = 60e9
-"""Floating-point operations per second in products of matrices."""
-
-PER_WEIGHT = 6
-"""Operations per weight and item: a product and a sum, forward, and twice as many backward."""
-
-CNN = {"time": 20e6, "memory": 0.9e6}
-"""Weights of a network that takes as long, or as much memory, as the convolutional one."""
-
-SECONDS_OF_A_TREE = 4e-3
-SECONDS_OF_A_VISIT = 20e-9
-"""Of one value of one item, for each tree."""
-SECONDS_OF_A_BIN = 230e-9
-"""Of one value of one item, once, to find its bin."""
-LASSO = 10
-"""A lasso's path takes about so many times as long as ridge regression."""
-
-BYTES_OF_A_WEIGHT = 20
-"""A weight in single precision, its gradient, Adam's two means and the kept best weights."""
-
-BYTES_OF_A_VALUE = {"lists": 12}
-"""Of one feature of one item, as read, scaled, and in the lists of a part."""
-
-BYTES_OF_A_PIXEL = {"trees": 5, "penalised": 11, "network": 0}
-"""Of one value of one picture, beside the byte that it is: a network takes its batches out of the bytes."""
+    return {row[place] for row in rows[1:-1] if len(row) > place}
 
 
 def _cost_of_method(job: Job, sizes: Sizes, trainings: int) -> tuple[float, float]:
@@ -152,47 +151,24 @@ def _cost_of_method(job: Job, sizes: Sizes, trainings: int) -> tuple[float, floa
         held = sizes.rows * (sizes.width + BYTES_OF_A_PIXEL[family] * width)
     if isinstance(model, TreeKeys):
         visits = items * width * (model.feature_share or 1.0)
-        of_rounds = model.rounds * (SECONDS_OF_A_TREE + visits * SECONDS_OF_A_VISIT)
-        return trainings * (of_rounds + items * width * SECONDS_OF_A_BIN), held
+        of_rounds = model.rounds * (SECONDS["tree"] + visits * SECONDS["visit"])
+        return trainings * (of_rounds + items * width * SECONDS["bin"]), held
     if isinstance(model, PenalisedKeys):
         # Products of the items' features, as many as the smaller side has, for all penalties.
         times = LASSO if model.name == "lasso" else 1
         return trainings * times * 2.0 * items * width * min(items, width) / OPERATIONS, held
-    weights = _weights(model, width)
     batches = settings.batches or "lists"
     drawn = {"lists": sizes.topics, "items": items, "pairs": settings.pairs or sizes.topics}[batches]
     read = 2 * drawn if batches == "pairs" else items
+    weights = _weights(model, width)
     time, memory = (CNN["time"], CNN["memory"]) if isinstance(model, ConvolutionKeys) else (weights, weights)
-    of_epoch = read * PER_WEIGHT * time / OPERATIONS + drawn / (settings.batch_size or 1) * SECONDS_OF_A_BATCH
-    return trainings * (settings.epochs or 0) * of_epoch, held + BYTES_OF_A_WEIGHT * memory
+    of_epoch = read * PER_WEIGHT * time / OPERATIONS + drawn / (settings.batch_size or 1) * SECONDS["batch"]
+    return trainings * (settings.epochs or 0) * of_epoch, held + BYTES["weight"] * memory
 
 
 def _weights(model: Keys, inputs: int) -> int:
     """Return the number of weights of fully connected layers, biases left out."""
     return sum(a * b for a, b in pairwise([inputs, *(getattr(model, "hidden", None) or ()), 1]))
-
-
-SECONDS_OF_A_JOB = 2.0
-SECONDS_OF_A_LIST = 80e-6
-"""Processor time of a list in an epoch, measured on short lists with small models (MovieLens, MQ2008)."""
-
-SIDE = 224
-SECONDS_OF_FEATURES, BYTES_OF_FEATURES = 0.5, 2e9
-"""Processor time of VGG16's features of a picture of that side, and memory of the network and some pictures."""
-
-BYTES_OF_A_JOB = 0.5e9
-"""Memory of a training with its libraries, before it reads anything."""
-
-BYTES_OF_A_RATING, BYTES_OF_A_CONVERSION = 90, {"interactions": 0.15e9, "lists": 0.3e9, "images": 0.6e9}
-"""Memory of the conversion of a rating, and of that of data of a kind; lists and pictures are read piece by piece."""
-
-TOGETHER = 5
-"""Folds and seeds that are trained at once."""
-
-CATALOGUE = 10_000
-"""Items of ratings, each of which has factors as users do."""
-
-_UNITS = (("years", 365 * 24 * 3600), ("days", 24 * 3600), ("hours", 3600), ("minutes", 60))
 
 
 class Estimate(NamedTuple):
@@ -203,19 +179,16 @@ class Estimate(NamedTuple):
     largest: str
 
     def __str__(self) -> str:
-        return f"some {time(self.seconds)} of a processor; the largest step, {self.largest}, {self.gigabytes:.1f} GB"
+        # In the largest unit of which it has two, in minutes at least.
+        unit, length = next((pair for pair in _UNITS if self.seconds >= 2 * pair[1]), _UNITS[-1])
+        time = f"{max(1, round(self.seconds / length)):,} {unit}"
+        return f"some {time} of a processor; the largest step, {self.largest}, {self.gigabytes:.1f} GB"
 
 
 class _Work(NamedTuple):
     name: str
     seconds: float
     bytes: float
-
-
-def time(seconds: float) -> str:
-    """Return a time in the largest unit of which it has two, in minutes at least."""
-    unit, length = next((pair for pair in _UNITS if seconds >= 2 * pair[1]), _UNITS[-1])
-    return f"{max(1, round(seconds / length)):,} {unit}"
 
 
 def estimated(study: Study, jobs: Iterable[Job]) -> Estimate:
@@ -248,26 +221,25 @@ def _of_job(study: Study, job: Job) -> _Work:
     trainings = job.request.count_trainings(study.repeats_of(instances.source))
     if job.comparison:
         seconds, held = _cost_of_method(job, sizes, trainings)
-        return _Work(f"{job.model} of {instances.name}", SECONDS_OF_A_JOB + seconds, BYTES_OF_A_JOB + held)
+        return _Work(f"{job.model} of {instances.name}", SECONDS["job"] + seconds, BYTES["job"] + held)
     epochs = model.rounds if isinstance(model, TreeKeys) else job.request.settings.epochs or 0
-    seconds = trainings * epochs * sizes.topics * SECONDS_OF_A_LIST
+    seconds = trainings * epochs * sizes.topics * SECONDS["list"]
     weights = _weights(model, sizes.width)
     if isinstance(model, MatrixFactorizationKeys):
         weights = model.factors * (sizes.topics + CATALOGUE)
     held = BYTES_OF_A_VALUE.get(instances.kind, 0) * sizes.rows * sizes.width
-    held += min(trainings, TOGETHER) * weights * BYTES_OF_A_WEIGHT
-    return _Work(f"a training of {instances.name}", SECONDS_OF_A_JOB + seconds, BYTES_OF_A_JOB + held)
+    held += min(trainings, TOGETHER) * weights * BYTES["weight"]
+    return _Work(f"a training of {instances.name}", SECONDS["job"] + seconds, BYTES["job"] + held)
 
 
 def _of_data(study: Study) -> Iterator[_Work]:
     """Estimate the conversion of each data set, and the features of pictures."""
+    with_features = {one.source for one in study.instances.values() if one.features}
     for source, section in study.sources.items():
         kind, rows = study.kind_of(source), sizes_of(study, source).rows
-        of_rows = BYTES_OF_A_RATING * rows if kind == "interactions" else 0
+        of_rows = BYTES["rating"] * rows if kind == "interactions" else 0
         made = "generation" if source in study.generated else "conversion"
         yield _Work(f"the {made} of {source}", 0.0, BYTES_OF_A_CONVERSION[kind] + of_rows)
-        if isinstance(section, ImageKeys) and any(
-            one.features and one.source == source for one in study.instances.values()
-        ):
+        if isinstance(section, ImageKeys) and source in with_features:
             share = ((section.vgg16_side or SIDE) / SIDE) ** 2
-            yield _Work(f"the features of {source}", rows * share * SECONDS_OF_FEATURES, share * BYTES_OF_FEATURES)
+            yield _Work(f"the features of {source}", rows * share * SECONDS["features"], share * BYTES["features"])

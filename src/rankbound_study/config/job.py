@@ -11,7 +11,7 @@ from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import LIST_WEIGHTS
 from rankbound_study.config.messages import of_flag
-from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed
+from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, optional
 from rankbound_study.config.sections.training import BoostedTreeKeys, MethodSettings, Model
 from rankbound_study.vocabulary import PUBLISHED
 
@@ -34,16 +34,16 @@ _OF_METHOD = (
 class Settings(MethodSettings):
     """The settings of a job."""
 
-    temperature: Rate | None = Field(None, description="Temperature of the sigmoid in a smooth rank")
-    list_weights: str | None = Field(None, description="Weights of the training lists, with mean 1")
-    features: int | None = Field(None, description="Number of features that are drawn (absent: all)")
+    temperature: Rate | None = optional("Temperature of the sigmoid in a smooth rank")
+    list_weights: str | None = optional("Weights of the training lists, with mean 1")
+    features: int | None = optional("Number of features that are drawn (absent: all)")
 
 
 class ControlKeys(Keys):
     """A model without a loss."""
 
     name: Literal["random", "popularity", "best-feature", "oracle"] = Field(description="Name of the model")
-    features: list[int] | None = Field(None, description="The best feature of each training; below 0, descending")
+    features: list[int] | None = optional("The best feature of each training; below 0, descending")
 
 
 class TrainingJob(Keys):
@@ -99,19 +99,19 @@ class TrainingJob(Keys):
         if not isinstance(values, dict) or "method" in values or "settings" in values:
             return values
         own = {name: values[name] for name in (*TRAINER, *SOME) if name in values}
-        return {**{name: value for name, value in values.items() if name not in own}, "settings": own}
+        return {name: value for name, value in values.items() if name not in own} | {"settings": own}
 
     def problems(self) -> Iterator[Problem]:
         """Yield keys that are missing, or that the model has no use for."""
+        needed: tuple[str, ...] = ()
         if self.method:
-            needed: tuple[str, ...] = ()
             yield from (((), f"lacks {key}") for key in ("family", "judged_by") if not getattr(self, key))
         elif isinstance(self.model, BoostedTreeKeys):
             needed = ("temperature",)
             for key in sorted(self.settings.model_fields_set - {*needed}):
                 yield (key,), f"is for models that are trained by epochs, not for {self.model.name}"
-        else:
-            needed = () if isinstance(self.model, ControlKeys) else TRAINER
+        elif not isinstance(self.model, ControlKeys):
+            needed = TRAINER
         yield from (((), f"lacks {key}") for key in needed if getattr(self.settings, key) is None)
 
     @classmethod
@@ -128,10 +128,11 @@ class TrainingJob(Keys):
         """The options as JSON, with defaults, for the results' metadata."""
         values = {"settings": {}, **self.options()}
         some = (name for name in (*TRAINER, *SOME) if name in values)
-        names = _OF_METHOD if self.method else (*_OF_RUN, *some, *_VARIED)
-        stated = {name: values.get(name, getattr(self, name, None)) for name in names}
-        ordered = (dict(sorted(one.items())) if isinstance(one, dict) else one for one in stated.values())
-        return json.dumps(dict(zip(stated, ordered, strict=True)))
+        stated = {
+            name: values.get(name, getattr(self, name, None))
+            for name in (_OF_METHOD if self.method else (*_OF_RUN, *some, *_VARIED))
+        }
+        return json.dumps({k: dict(sorted(v.items())) if isinstance(v, dict) else v for k, v in stated.items()})
 
     @property
     def name(self) -> str:
@@ -141,9 +142,8 @@ class TrainingJob(Keys):
     @property
     def rates(self) -> list[float]:
         """The grid of learning rates, from which every fold selects one; empty without a grid."""
-        of_model = getattr(self.model, RATE, None)
-        grids = [rate for rate in (self.settings.learning_rate, of_model) if isinstance(rate, list)]
-        return grids[0] if grids else []
+        rates = (self.settings.learning_rate, getattr(self.model, RATE, None))
+        return next((rate for rate in rates if isinstance(rate, list)), [])
 
     def at(self, rate: float | None) -> "TrainingJob":
         """Return the job with one rate of its grid; None, for a job without a grid, changes nothing."""

@@ -3,6 +3,7 @@
 import difflib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ def merged(files: Sequence[Path]) -> dict[str, Any]:
     """
     config: dict[str, Any] = {}
     for file in files:
-        content = _construct(file, _compose(file))
+        root = _compose(file)
+        content = None if root is None else _construct(file, root)
         if not isinstance(content, dict):
             raise ConfigError(f"{file} holds no keys: expected lines such as `study: thesis`")
         _merge(config, content)
@@ -51,22 +53,16 @@ class ConfigLines:
         self._flags = set(flags)
         self.duplicates: list[str] = []
         for file in files:
-            self._read(file)
+            root = _compose(file)
+            for path, line in [] if root is None else self._walk(root, (), file):
+                self._places[path] = f"{file}, line {line}"
 
     def locate(self, path: KeyPath) -> str:
         """Return the place of a key, or of the nearest section around it, as "config.yaml, line 3: "."""
         if path and path[0] in self._flags:
             return "--config on the command line: "
-        for length in range(len(path), 0, -1):
-            if path[:length] in self._places:
-                return f"{self._places[path[:length]]}: "
-        return ""
-
-    def _read(self, file: Path) -> None:
-        root = _compose(file)
-        if root is not None:
-            for path, line in self._walk(root, (), file):
-                self._places[path] = f"{file}, line {line}"
+        places = (self._places.get(path[:length]) for length in range(len(path), 0, -1))
+        return next((f"{place}: " for place in places if place), "")
 
     def _walk(self, node: Any, path: KeyPath, file: Path) -> Iterator[tuple[KeyPath, int]]:
         if node.id == "mapping":
@@ -77,9 +73,8 @@ class ConfigLines:
                     continue
                 name = _name(key)
                 if name in seen:
-                    self.duplicates.append(
-                        f"{file}, line {line}: the key {name!r} occurs twice (first in line {seen[name]})"
-                    )
+                    first = f"first in line {seen[name]}"
+                    self.duplicates.append(f"{file}, line {line}: the key {name!r} occurs twice ({first})")
                 seen[name] = line
                 yield (*path, name), line
                 yield from self._walk(value, (*path, name), file)
@@ -127,7 +122,14 @@ def _compose(file: Path) -> Any:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         _count(root, file, {})
-        _refuse_code(root, file)
+        for node in _scalars(root):
+            # At any depth: `<<` merges a section into the one around it.
+            if node.value in CODE:
+                raise ConfigError(
+                    f"{file}, line {node.start_mark.line + 1}: the key {node.value} is for Python code, which "
+                    "Snakemake runs when it reads the file; a configuration may hold values only: read the file, and "
+                    "remove the code before you start snakemake with it"
+                )
     except yaml.YAMLError as error:
         raise ConfigError(f"{file} is not valid YAML: {error}") from error
     except RecursionError as error:
@@ -139,13 +141,19 @@ def _construct(file: Path, root: Any) -> Any:
     import yaml
 
     loader = yaml.SafeLoader("")
+    for node in _scalars(root):
+        # YAML's errors, such as those of `<<` alone, are those of the whole below.
+        with suppress(yaml.YAMLError):
+            try:
+                loader.construct_object(node)
+            except (ValueError, TypeError, OverflowError) as error:
+                # Impossible dates, numbers of thousands of digits: YAML's reader does not report their line.
+                place = f"{file}, line {node.start_mark.line + 1}"
+                raise ConfigError(f"{place}: a value that YAML cannot read: {error}") from error
     try:
-        return None if root is None else loader.construct_document(root)
-    except yaml.YAMLError as error:
+        return yaml.SafeLoader("").construct_document(root)
+    except (yaml.YAMLError, TypeError) as error:
         raise ConfigError(f"{file} is not valid YAML: {error}") from error
-    except (ValueError, TypeError, OverflowError) as error:
-        # Impossible dates, numbers of thousands of digits: YAML's reader does not report their line.
-        raise ConfigError(f"{file}{_unreadable_scalar(root)}: a value that YAML cannot read: {error}") from error
 
 
 def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
@@ -155,8 +163,7 @@ def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
     where = f"{file}, line {node.start_mark.line + 1}"
     if id(node) not in counts:
         counts[id(node)] = 0
-        pairs = node.value if node.id == "mapping" else [(part,) for part in node.value]
-        counts[id(node)] = count = 1 + sum(_count(part, file, counts) for pair in pairs for part in pair)
+        counts[id(node)] = count = 1 + sum(_count(part, file, counts) for part in _parts(node))
         if count > LARGEST_CONFIG:
             raise ConfigError(f"{where}: {count} values, counting repeated aliases; expected at most {LARGEST_CONFIG}")
     elif not counts[id(node)]:
@@ -164,39 +171,18 @@ def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
     return counts[id(node)]
 
 
-def _refuse_code(root: Any, file: Path) -> None:
-    # At any depth: `<<` merges a section into the one around it.
-    for node in _scalars(root):
-        if node.value in CODE:
-            raise ConfigError(
-                f"{file}, line {node.start_mark.line + 1}: the key {node.value} is for Python code, which Snakemake "
-                "runs when it reads the file; a configuration may hold values only: read the file, and remove the code "
-                "before you start snakemake with it"
-            )
-
-
-def _unreadable_scalar(root: Any) -> str:
-    """Return the place of the first value that cannot be read."""
-    import yaml
-
-    for node in _scalars(root):
-        try:
-            yaml.SafeLoader("").construct_object(node)
-        except (ValueError, TypeError, OverflowError):
-            return f", line {node.start_mark.line + 1}"
-    return ""
-
-
 def _scalars(node: Any) -> Iterator[Any]:
     """Yield the keys and values of a counted node that are no sections or lists, in the order of the file."""
-    if node is None:
-        return
-    if node.id == "scalar":
+    if node is not None and node.id == "scalar":
         yield node
-        return
-    for pair in node.value:
-        for part in pair if node.id == "mapping" else (pair,):
+    elif node is not None:
+        for part in _parts(node):
             yield from _scalars(part)
+
+
+def _parts(node: Any) -> list[Any]:
+    """Return the keys and values of a section, or the values of a list."""
+    return [part for pair in node.value for part in pair] if node.id == "mapping" else node.value
 
 
 def _merge(config: dict[str, Any], update: dict[str, Any]) -> None:

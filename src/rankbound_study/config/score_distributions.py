@@ -53,8 +53,3 @@ def method_of(method: str | Mapping[str, str], datasets: Mapping[str, str], prot
     """Return the method for the lists of a data set in a protocol; that of the data set takes precedence."""
     own = datasets.get(source, method)
     return own if isinstance(own, str) else own[protocol]
-
-
-def usual_method(method: str | Mapping[str, str]) -> str:
-    """Return the method whose files are named by the loss alone: the only one, or `exact`."""
-    return method if isinstance(method, str) else EXACT

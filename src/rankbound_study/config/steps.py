@@ -12,7 +12,6 @@ from typing import Any
 
 from rankbound.errors import ConfigError
 from rankbound_study.config.code_digests import CodeDigests
-from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.sections.description import known_names, own_files
 from rankbound_study.config.study import Request, Study
 
@@ -74,9 +73,10 @@ class Steps:
         """Return a parameter function: the options as a flag each."""
 
         def flags(wildcards: Any) -> str:
-            options = self.request(output, wildcards).options.items()
-            texts = {name: quote(as_json(one)) if isinstance(one, dict) else str(one) for name, one in options}
-            return " ".join(f"--{name} {text}" for name, text in texts.items())
+            options = self.request(output, wildcards).options
+            return " ".join(
+                f"--{name} {quote(as_json(one)) if isinstance(one, dict) else one}" for name, one in options.items()
+            )
 
         return flags
 
@@ -134,14 +134,19 @@ class Steps:
     def result_options(self, *keys: str) -> str:
         """Return these options of tables, figures and claims, as far as the configuration has them.
 
-        The protocol is the first one of the configuration; experiments have their data sets.
+        The protocol is the first one of the configuration; experiments have their data sets, generated data sets the
+        parameters of their planted tastes.
         """
-        config = self.study.config
+        config, varied = self.study.config, self.study.varied_instances
+        # Those that are measured like the study.
+        ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
+        planted = {name: getattr(section, "planted", None) for name, section in self.study.sources.items()}
         known = {
             "protocol": config.protocols[0],
             "study": config.study,
-            "experiments": self._measured_experiments(),
-            "planted": self._planted(),
+            "experiments": {name: [varied[one].data_set for one in sets] for name, sets in ran.items()},
+            # With defaults.
+            "planted": {name: parameters.model_dump() for name, parameters in planted.items() if parameters},
             **({"leaderboard": config.leaderboard.given()} if config.leaderboard else {}),
         }
         return as_json({key: known[key] for key in keys if key in known})
@@ -149,14 +154,3 @@ class Steps:
     def titles_flag(self) -> list[str]:
         """Return the flag for the titles that descriptions give; nothing if there are none."""
         return [f"--titles {quote(as_json(self.study.titles))}"] if self.study.titles else []
-
-    def _measured_experiments(self) -> dict[str, list[DataSet]]:
-        """Return the experiments that are measured like the study, each with its data sets."""
-        instances = self.study.varied_instances
-        ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
-        return {name: [instances[one].data_set for one in sets] for name, sets in ran.items()}
-
-    def _planted(self) -> dict[str, dict[str, Any]]:
-        """Return the planted parameters of every generated data set that has some, defaults among them."""
-        planted = {name: getattr(section, "planted", None) for name, section in self.study.sources.items()}
-        return {name: parameters.model_dump() for name, parameters in planted.items() if parameters}

@@ -9,20 +9,14 @@ setting changed, and have a separate table.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankbound_study.config.comparisons import (
-    PROTOCOL,
-    STUDY,
-    VARIANT,
-    VGG16_FILE,
-    VGG16_WEIGHTS,
-    vgg16_at,
-)
+from rankbound_study.config.comparisons import PROTOCOL, STUDY, VARIANT, VGG16_FILE, VGG16_WEIGHTS, vgg16_at
 from rankbound_study.config.data_sets import OWN, SYNTHETIC, THESIS, Instances, converted_path, features_path
 from rankbound_study.config.job import Settings, TrainingJob
 from rankbound_study.config.score_distributions import DistributionFile, needs_distributions
@@ -67,16 +61,6 @@ class Job:
     def model(self) -> str:
         """The name of the method, or of the model."""
         return self.request.method or self.request.model.name
-
-    @property
-    def features(self) -> int | None:
-        """Number of features used, if the comparison varies it; None: all."""
-        return self.request.settings.features
-
-    @property
-    def shift(self) -> float | None:
-        """Maximal random shift of its pictures, as a share of their side; None: no shift."""
-        return self.request.settings.shift
 
     @property
     def place(self) -> str:
@@ -183,8 +167,7 @@ class Study:
 
     def repeats_of(self, source: str) -> int:
         """Return the number of times that the folds of a data set are drawn."""
-        section = self.sources[source]
-        return (section.repeats or 1) if isinstance(section, InteractionKeys) else 1
+        return getattr(self.sources[source], "repeats", None) or 1
 
     def described(self, source: str) -> DescriptionKeys:
         """Return what a data set is that is not generated."""
@@ -199,8 +182,8 @@ class Study:
     @cached_property
     def variants(self) -> list[Variant]:
         """The variants of the experiments that run."""
-        every = self.config.varying.items()
-        return [variant for name, section in every for variant in section.trained(name, self.config)]
+        varying = self.config.varying.items()
+        return [variant for name, section in varying for variant in section.trained(name, self.config)]
 
     @cached_property
     def comparisons(self) -> dict[str, ComparisonKeys]:
@@ -224,13 +207,8 @@ class Study:
     @cached_property
     def runs(self) -> list[Job]:
         """Every training job of the bounded half, in the configuration's order."""
-        return [
-            self._bounded(protocol, instances, loss, bounding)
-            for protocol in self.config.protocols
-            for instances in self.bounded_instances.values()
-            for loss in self.config.losses
-            for bounding in self.config.boundings
-        ]
+        axes = (self.config.protocols, self.bounded_instances.values(), self.config.losses, self.config.boundings)
+        return [self._bounded(*choices) for choices in product(*axes)]
 
     @cached_property
     def experiments(self) -> list[Job]:
@@ -238,9 +216,7 @@ class Study:
         return [
             self._bounded(HONEST, self.varied_instances[dataset], loss, bounding, variant)
             for variant in self.variants
-            for dataset in variant.datasets
-            for loss in variant.losses
-            for bounding in variant.boundings
+            for dataset, loss, bounding in product(variant.datasets, variant.losses, variant.boundings)
         ]
 
     @cached_property
@@ -298,17 +274,14 @@ class Study:
         """Return a job of the bounded half, with the settings of a variant merged over the usual ones."""
         config, training = self.config, self.config.training[instances.source]
         changes = variant.changes.given() if variant else {}
-        model = {**training.model.given(), **changes.pop("model", {})}
+        stated = changes.pop("model", {})
+        model = {**training.model.given(), **stated}
         if model["name"] != training.model.name:
             # Another model replaces the usual one.
-            model = variant.changes.model.given() if variant and variant.changes.model else {}
-        merged = {
-            **training.given("model", "learning_rate"),
-            "optimiser": "adam",
-            "temperature": config.temperature,
-            **({"learning_rate": rate} if (rate := training.learning_rate.get(protocol)) else {}),
-            **changes,
-        }
+            model = stated
+        merged = {**training.given("model", "learning_rate"), "optimiser": "adam", "temperature": config.temperature}
+        merged |= {"learning_rate": training.learning_rate[protocol]} if protocol in training.learning_rate else {}
+        merged |= changes
         if model["name"] == BOOSTED_TREES:
             merged = {name: value for name, value in merged.items() if name not in OF_TRAINER}
         request = TrainingJob.model_validate(
@@ -376,24 +349,18 @@ class Study:
         for job in self.jobs:
             part = COMPARED if job.comparison else EXPERIMENTS if job.variant else job.protocol
             parts.setdefault(part, []).append(job)
-        controls: dict[str, list[str]] = {}
+        runs = {part: [f"{job.stem}.parquet" for job in jobs] for part, jobs in parts.items()}
         for path, request in self._control_requests():
             part = COMPARED if request.options["study"] == STUDY else request.options["protocol"]
-            controls.setdefault(part, []).append(path)
-        return {
-            part: Collected(
-                [*(f"{job.stem}.parquet" for job in jobs), *controls.get(part, [])],
-                [f"{job.stem}.{name}.parquet" for job in jobs for name in ("epochs", "rates")],
-            )
-            for part, jobs in parts.items()
-        }
+            if part in runs:
+                runs[part].append(path)
+        return {part: Collected(runs[part], _beside(job.stem for job in jobs)) for part, jobs in parts.items()}
 
     @cached_property
     def joined(self) -> Collected:
         """The collected parts that are one table: all but the experiments."""
         stems = [f"<results>/collected/{part}" for part in self.collected if part != EXPERIMENTS]
-        beside = [f"{stem}.{name}.parquet" for stem in stems for name in ("epochs", "rates")]
-        return Collected([f"{stem}.parquet" for stem in stems], beside)
+        return Collected([f"{stem}.parquet" for stem in stems], _beside(stems))
 
     def experiment_tables(self) -> list[str]:
         """Return the tables of all the experiments' runs, epochs and rates."""
@@ -437,28 +404,29 @@ class Study:
 
     def _control_requests(self) -> Iterator[tuple[str, Request]]:
         """Yield the controls on every data set that one of them ranks, for the bounded half and for the methods."""
-        controls = self.config.controls
-
-        def ranked(every: Mapping[str, Instances]) -> Iterator[tuple[str, Instances, dict[str, str]]]:
-            for name, one in every.items():
-                # Popularity ranks recurring items, the best feature judged lists.
-                ranks = {POPULARITY: one.kind == "interactions", BEST_FEATURE: one.kind == "lists"}
-                if any(ranks.get(control, True) for control in controls):
-                    with_features = BEST_FEATURE in controls and one.kind == "lists"
-                    yield name, one, one.inputs if with_features else {"instances": one.path}
-
-        for protocol in self.config.protocols:
-            for name, one, inputs in ranked(self.bounded_instances):
-                options = {"study": self.config.study, "protocol": protocol, **one.data_set._asdict()}
-                options |= {"controls": controls, "folds": self.config.folds}
-                options |= {"seeds": self.config.seeds[protocol]} if self.repeats_of(one.source) > 1 else {}
-                yield f"<results>/runs/{protocol}/{name}/controls.parquet", Request(options, inputs)
-        for name, one, inputs in ranked(self.compared_instances):
-            sections = [section for section in self.comparisons.values() if name in section.datasets]
-            folds = sorted({fold for section in sections for fold in section.folds})
-            options = {"study": STUDY, "protocol": PROTOCOL, **one.data_set._asdict()}
-            options |= {"controls": controls, "folds": folds}
-            yield f"<results>/runs/{PROTOCOL}/{name}/compared/controls.parquet", Request(options, inputs)
+        controls, config = self.config.controls, self.config
+        bounded = [
+            (
+                f"{protocol}/{one.name}",
+                one,
+                {"study": config.study, "protocol": protocol, "folds": config.folds}
+                | ({"seeds": config.seeds[protocol]} if self.repeats_of(one.source) > 1 else {}),
+            )
+            for protocol in config.protocols
+            for one in self.bounded_instances.values()
+        ]
+        compared = []
+        for name, one in self.compared_instances.items():
+            folds = {fold for own in self.comparisons.values() if name in own.datasets for fold in own.folds}
+            options = {"study": STUDY, "protocol": PROTOCOL, "folds": sorted(folds)}
+            compared.append((f"{PROTOCOL}/{name}/compared", one, options))
+        for place, one, options in (*bounded, *compared):
+            # Popularity ranks recurring items, the best feature judged lists.
+            ranks = {POPULARITY: one.kind == "interactions", BEST_FEATURE: one.kind == "lists"}
+            if any(ranks.get(control, True) for control in controls):
+                inputs = one.inputs if BEST_FEATURE in controls and one.kind == "lists" else {"instances": one.path}
+                options = {**options, **one.data_set._asdict(), "controls": controls}
+                yield f"<results>/runs/{place}/controls.parquet", Request(options, inputs)
 
     def _run_requests(self) -> Iterator[tuple[str, Request]]:
         for job in self.jobs:
@@ -480,7 +448,6 @@ class Study:
 def _methods(comparison: str, section: ComparisonKeys, instances: Instances) -> Iterator[Job]:
     """Yield the jobs of a comparison on a data set: a method's own settings are merged over the comparison's."""
     for name, base, method, count in section.trained():
-        counted = {} if count is None else {"features": count}
         options = {
             "study": STUDY,
             "protocol": PROTOCOL,
@@ -489,11 +456,15 @@ def _methods(comparison: str, section: ComparisonKeys, instances: Instances) -> 
             **{key: getattr(method, key) for key in ("family", "model", "loss")},
             "bounding": "none",
             "target": method.target or "relevance",
-            "settings": {**section.settings_of(method), **counted},
+            "settings": section.settings_of(method) | ({} if count is None else {"features": count}),
             **{key: getattr(section, key) for key in ("judged_by", "folds", "seeds")},
         }
-        request = TrainingJob.model_validate(options)
-        yield Job(request, instances, None, comparison, base)
+        yield Job(TrainingJob.model_validate(options), instances, None, comparison, base)
+
+
+def _beside(stems: Iterable[str]) -> list[str]:
+    """Return the files of epochs and rates beside those of runs."""
+    return [f"{stem}.{name}.parquet" for stem in stems for name in ("epochs", "rates")]
 
 
 def _needs_vgg16(instances: Instances) -> bool:

@@ -17,7 +17,6 @@ import polars as pl
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.letor import LARGEST_LABEL
 from rankbound.texts import LONGEST_VALUE, is_number, quantity, shortened
-from rankbound_study.config.new_study import FEWEST_RELEVANT, MOST_RELEVANT, list_threshold
 from rankbound_study.config.sections.description import FEWEST_PARTS, SUM, DescriptionKeys
 from rankbound_study.data.archives import list_members, open_member
 from rankbound_study.data.sources import is_archive
@@ -34,6 +33,9 @@ from rankbound_study.data.table_layout import (
     upper_quarter,
     whole_lines,
 )
+
+MOST_RELEVANT, FEWEST_RELEVANT = 10, 5
+"""The relevant items of a user that a study of ratings asks for: the first, or the second if few users have as many."""
 
 LARGEST_THRESHOLD = 1_000_000
 GROUPS = ".query"
@@ -68,7 +70,7 @@ def with_relevance(found: Inspected, text: str | None) -> tuple[Inspected, dict[
             quarter of their range is relevant.
 
     Returns:
-        What the files are then, and the arguments `threshold` and `min_relevant` of `new_study`.
+        What the files are then, and the arguments `threshold` and `min_relevant` of what writes the configuration.
 
     Raises:
         UnclearError: numbers that may be counts or ratings, or several rows of a pair, with the flags that say which.
@@ -148,7 +150,8 @@ def _of_lists(found: Inspected, threshold: float | None, implicit: bool) -> tupl
         notes = [note for note in found.notes if note != DEALT]
         notes.append(f"there are {found.topics} topics, so each is a part of its own: differences will hardly be found")
         found = replace(found, description=described, notes=notes)
-    return found, {"threshold": list_threshold(found.labels) if threshold is None else threshold}
+    is_binary = len(found.labels) <= 2 and 0.0 in found.labels
+    return found, {"threshold": 1 if threshold is None and is_binary else threshold}
 
 
 def _file(path: Path, said: Said) -> Inspected:

@@ -5,12 +5,10 @@ taken from the manifest of the results folder; nothing depends on the clock.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from io import StringIO
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from rocrate.model.contextentity import ContextEntity
 from rocrate.model.entity import Entity
@@ -52,8 +50,7 @@ FORMATS = {
 }
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(NamedTuple):
     """The numbers of packed files, of files that are named by checksum only, and of steps."""
 
     files: int
@@ -112,8 +109,10 @@ class _Packing:
             self._thing(profile, "CreativeWork", name=profile.split("/")[-2]) for profile in PROFILES
         ]
         self.crate.add_workflow(ROOT / WORKFLOW, WORKFLOW, main=True, lang="snakemake")
-        for path in _of_clone():
-            self.crate.add_file(ROOT / path, path)
+        for name in BESIDE:
+            paths = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else [ROOT / name]
+            for path in sorted(path for path in paths if path.is_file() and path != ROOT / WORKFLOW):
+                self.crate.add_file(path, path.relative_to(ROOT).as_posix())
         text = json.dumps(self.manifest.config, indent=1, sort_keys=True)
         self.crate.add_file(StringIO(text), CONFIG, properties={"name": "the study's configuration"})
 
@@ -129,20 +128,17 @@ class _Packing:
             sha256=code.sha256,
             **changed,
         )
-        size = f"{machine.cores} cores, {machine.memory_gib:g} GiB"
-        text = f"{machine.processor}, {size}, {machine.system}"
+        text = f"{machine.processor}, {machine.cores} cores, {machine.memory_gib:g} GiB, {machine.system}"
         settings = {"arguments": step.arguments, "libraries": step.versions, "switches": step.switches}
+        stated = [
+            known(f"#{name}-{step.name}", "PropertyValue", name=name, value=json.dumps(value, sort_keys=True))
+            for name, value in settings.items()
+            if value
+        ]
         self.crate.add_action(
             program,
             f"#step-{step.name}",
-            object=[
-                *(self._used(path, checksum) for path, checksum in step.inputs.items()),
-                *(
-                    known(f"#{name}-{step.name}", "PropertyValue", name=name, value=json.dumps(value, sort_keys=True))
-                    for name, value in settings.items()
-                    if value
-                ),
-            ],
+            object=[*(self._used(path, checksum) for path, checksum in step.inputs.items()), *stated],
             result=[self._used(path, checksum) for path, checksum in step.outputs.items()],
             properties={
                 "name": f"{step.subcommand}: {step.name}",
@@ -163,14 +159,6 @@ class _Packing:
         """Return what has that identifier; it is added if it is new."""
         known = self.crate.dereference(identifier)
         return known or self.crate.add(ContextEntity(self.crate, identifier, properties={"@type": kind, **properties}))
-
-
-def _of_clone() -> Iterator[str]:
-    """Yield the files of the clone that are packed besides the main one."""
-    for name in BESIDE:
-        paths = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else [ROOT / name]
-        for path in sorted(path for path in paths if path.is_file() and path != ROOT / WORKFLOW):
-            yield path.relative_to(ROOT).as_posix()
 
 
 def _properties(path: str, checksum: Checksum) -> dict[str, str]:

@@ -63,19 +63,15 @@ def release(
     Raises:
         DataError: a file is missing or damaged.
     """
-    found = {name: results / f"{name}.parquet" for name in TABLES}
-    frames = {
-        name: _reduced(path, name, TABLES[name]) for name, path in found.items() if name == "runs" or path.exists()
-    }
+    paths = {name: results / f"{name}.parquet" for name in TABLES}
+    frames = {name: _reduced(path, name) for name, path in paths.items() if name == "runs" or path.exists()}
     table = pl.concat([*frames.values(), *map(_sizes, instances)], how="diagonal_relaxed")
     claims = verdict_table.read(results / "tables" / f"{verdict_table.NAME}.csv")
+    known = {name: {*CONTRACTS[TABLES[name]].columns, "table"} for name in frames}
     facts = {
         "options": dict(options),
         "titles": dict(titles),
-        "metrics": {
-            name: [one for one in frame.columns if one not in CONTRACTS[TABLES[name]].columns and one != "table"]
-            for name, frame in frames.items()
-        },
+        "metrics": {name: [one for one in own.columns if one not in known[name]] for name, own in frames.items()},
         "claims": claims.write_csv(),
         "kept": [],
     }
@@ -161,30 +157,24 @@ def unpack(evidence: Path, folder: Path) -> Released:
         raise DataError(f"{evidence}: found {noted.get(SCHEMA.encode())!r}, expected a file of {VERSION}")
     facts = json.loads(noted[FACTS.encode()])
     paths: dict[str, Any] = {}
-    for name, contract in TABLES.items():
-        own = table.filter(table=name)
-        if name in facts["metrics"]:
-            paths[name] = folder / f"{name}.parquet"
-            columns = list(CONTRACTS[contract].columns)
-            whole = own.select(*columns, *facts["metrics"][name]).with_columns(
-                pl.col(pl.Float32).cast(pl.Float64).fill_null(np.nan)
-            )
-            write_table(whole.to_arrow(), paths[name], contract)
+    for name, metrics in facts["metrics"].items():
+        paths[name], contract = folder / f"{name}.parquet", TABLES[name]
+        own = table.filter(table=name).select(*CONTRACTS[contract].columns, *metrics)
+        whole = own.with_columns(pl.col(pl.Float32).cast(pl.Float64).fill_null(np.nan))
+        write_table(whole.to_arrow(), paths[name], contract)
     lists = table.filter(table=LISTS)
     instances = tuple(_write_instances(own, folder) for own in lists.partition_by("dataset", "nsr_train"))
     claims = pl.read_csv(io.StringIO(facts["claims"]), schema=verdict_table.COLUMNS)
     return Released(facts["options"], facts["titles"], StudyFiles(**paths, instances=instances), claims, facts["kept"])
 
 
-def _reduced(path: Path, name: str, contract: str) -> pl.DataFrame:
+def _reduced(path: Path, name: str) -> pl.DataFrame:
     """Return the rows and columns of a table that are released."""
-    scan = scan_runs(path)
+    scan, contract = scan_runs(path), TABLES[name]
     columns = CONTRACTS[contract].columns
     picked = pl.col("protocol").replace(SELECTIONS)
-    if contract == "runs":
-        rows = scan.filter((pl.col("selection") == picked) | _CONTROL)
-    else:
-        rows = scan.filter(pl.col("part") == picked)
+    of_epoch = (pl.col("selection") == picked) | _CONTROL if contract == "runs" else pl.col("part") == picked
+    rows = scan.filter(of_epoch)
     others = [one for one in scan.collect_schema().names() if one not in columns and one not in METRICS]
     # Beside the metrics of every training: those that judge it, or a table of its loss, and those of the controls.
     named = {
@@ -194,36 +184,28 @@ def _reduced(path: Path, name: str, contract: str) -> pl.DataFrame:
         for one in others
     }
     kept = [pl.when(mask).then(pl.col(one)).alias(one) for one, mask in named.items()]
-    found = rows.with_columns(kept).collect()
-    numbers = pl.col(pl.Float64).cast(pl.Float32)
-    return found.with_columns(numbers, table=pl.lit(name))
+    return rows.with_columns(kept).collect().with_columns(pl.col(pl.Float64).cast(pl.Float32), table=pl.lit(name))
 
 
 def _sizes(path: Path) -> pl.DataFrame:
     """Return the sizes of the training lists of instances."""
     read = read_instances(path)
-    parts = [(fold, read.split(fold, "train")) for fold in read.folds]
     topics = np.array(read.topics, dtype=object)
-    return pl.concat(
-        pl.DataFrame(
-            {
-                "topic": topics[split.topics].tolist(),
-                "n": split.sizes.astype(np.int32),
-                "p": split.positives.astype(np.int32),
-            }
-        ).select(
-            table=pl.lit(LISTS),
-            dataset=pl.lit(read.dataset),
-            nsr_train=pl.lit(read.nsr, pl.Int8),
-            fold=pl.lit(fold, pl.Int8),
+    parts = []
+    for fold in read.folds:
+        split = read.split(fold, "train")
+        sizes = {"n": split.sizes.astype(np.int32), "p": split.positives.astype(np.int32)}
+        constants = {
+            "table": pl.lit(LISTS),
+            "dataset": pl.lit(read.dataset),
+            "nsr_train": pl.lit(read.nsr, pl.Int8),
+            "fold": pl.lit(fold, pl.Int8),
             # Of the folds' drawings.
-            drawing=pl.lit(read.repeats, pl.Int8),
-            topic="topic",
-            n="n",
-            p="p",
-        )
-        for fold, split in parts
-    )
+            "drawing": pl.lit(read.repeats, pl.Int8),
+        }
+        lists = pl.DataFrame({"topic": topics[split.topics].tolist(), **sizes})
+        parts.append(lists.select(**constants, topic="topic", n="n", p="p"))
+    return pl.concat(parts)
 
 
 def _write_instances(lists: pl.DataFrame, folder: Path) -> Path:
@@ -234,12 +216,10 @@ def _write_instances(lists: pl.DataFrame, folder: Path) -> Path:
     items = np.arange(offsets[-1]) - np.repeat(offsets[:-1], n)
     relevance = (items < np.repeat(p, n)).astype(np.int8)
     rows = lists_table(lists["topic"].to_list(), items, relevance, offsets)
-    constants = {"dataset": dataset, "nsr": nsr, "split": "train"}
-    kinds = {"dataset": pa.string(), "nsr": pa.int8(), "split": pa.string()}
-    key = {name: pa.array([value] * len(rows), kinds[name]) for name, value in constants.items()}
-    whole = pa.table(
-        {**key, "fold": lists["fold"].to_arrow(), **{name: rows.column(name) for name in rows.column_names}}
-    )
+    constants = {"dataset": (dataset, pa.string()), "nsr": (nsr, pa.int8()), "split": ("train", pa.string())}
+    key = {name: pa.array([value] * len(rows), kind) for name, (value, kind) in constants.items()}
+    columns = {name: rows.column(name) for name in rows.column_names}
+    whole = pa.table({**key, "fold": lists["fold"].to_arrow(), **columns})
     path = folder / f"{dataset}{'' if nsr is None else f'-nsr{nsr}'}.parquet"
     groups = [len(list(same)) for _, same in groupby(lists["fold"].to_list())]
     notes = {ITEM_COUNT_KEY: str(int(n.max(initial=0))), REPEATS_KEY: str(repeats)}

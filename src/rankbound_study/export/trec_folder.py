@@ -161,11 +161,10 @@ def _gaps(run: Run, qrels: Qrels, studied: pl.DataFrame, kept: Kept) -> npt.NDAr
             "expected the data of the study: give its folder with --data, or run the study's steps again"
         )
     chosen = [metric(name) for name in METRICS if name in studied.columns]
-    values = evaluate(chosen, run.scores, qrels.relevance, run.offsets)
-    gaps: npt.NDArray[np.float64] = np.zeros(len(studied))
-    for name, value in values.items():
-        gaps = np.maximum(gaps, np.nan_to_num(np.abs(value.numpy() - studied[name].to_numpy())))
-    return gaps
+    values = evaluate(chosen, run.scores, qrels.relevance, run.offsets).items()
+    gaps = [np.nan_to_num(np.abs(value.numpy() - studied[name].to_numpy())) for name, value in values]
+    largest: npt.NDArray[np.float64] = np.max([np.zeros(len(studied)), *gaps], axis=0)
+    return largest
 
 
 def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
@@ -192,7 +191,11 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
     try:
         chosen = selected(keys, choice, str(results))
     except ConfigError as error:
-        if not _were_run(results, choice):
+        try:
+            were_run = (results / RUNS_FILE).is_file() and len(selected(read_runs(results), choice, "")) > 0
+        except ConfigError:
+            were_run = False
+        if not were_run:
             raise
         raise ConfigError(
             f"{results}: there are such runs, but their scores were not kept: scores of controls never are, those of a "
@@ -206,22 +209,14 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
     ]
 
 
-def _were_run(results: Path, choice: Mapping[str, str]) -> bool:
-    try:
-        return (results / RUNS_FILE).is_file() and bool(len(selected(read_runs(results), choice, "")))
-    except ConfigError:
-        return False
-
-
 def lists_folder(kept: Kept, all_folds: Sequence[int]) -> str:
     """Return the folder of all runs on the same test lists: `movielens-nsr1`, `mq2008-label1`.
 
     If a training was tested on other lists than its data set's, or only on some folds, the name says so:
     `movielens-nsr3_tested-at-nsr1_folds-1-2`.
     """
-    key = kept.key
-    dataset, trained, tested = key["dataset"], key["nsr_train"], key["nsr_test"]
-    relevant = json.loads(key["options"]).get("test_relevant")
+    dataset, trained, tested = (kept.key[name] for name in ("dataset", "nsr_train", "nsr_test"))
+    relevant = json.loads(kept.key["options"]).get("test_relevant")
     parts = [
         dataset if trained is None else f"{dataset}-nsr{trained}",
         "" if trained == tested else f"tested-at-nsr{tested}",
@@ -352,8 +347,6 @@ def _plain(names: pl.Series, what: str, path: Path, space: str | None, *, distin
     plain = names.str.replace_all(r"\s", space)
     if distinct and plain.n_unique() < names.n_unique():
         twice = plain.filter(plain.is_duplicated() & plain.is_not_null())[0]
-        raise DataError(
-            f"{path}: with {space!r} instead of white space, two {what}s have the name {twice!r}: choose another "
-            "character"
-        )
+        text = f"two {what}s have the name {twice!r}: choose another character"
+        raise DataError(f"{path}: with {space!r} instead of white space, {text}")
     return plain

@@ -95,9 +95,8 @@ def _entries(results: Path) -> Iterator[tuple[str, bool]]:
 
 def _is_other_study(folder: Path, results: Path) -> bool:
     """Return whether a nested folder is a results folder itself; those of a study's own results never are."""
-    if folder.relative_to(results).parts[0] in OWN_FOLDERS:
-        return False
-    return (folder / MANIFEST).exists() or (folder / RECORDS).is_dir()
+    is_own = folder.relative_to(results).parts[0] in OWN_FOLDERS
+    return not is_own and ((folder / MANIFEST).exists() or (folder / RECORDS).is_dir())
 
 
 @dataclass(frozen=True)

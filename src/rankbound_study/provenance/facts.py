@@ -4,10 +4,10 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import rankbound
 import rankbound_study
@@ -17,34 +17,18 @@ from rankbound_study.provenance.loaded import digest, loaded_files
 PACKAGES = tuple(Path(file).resolve().parent for file in (rankbound.__file__, rankbound_study.__file__))
 WORKFLOW = (":/Snakefile", ":/workflow")
 
-COMPUTING = {
-    "torch": "torch",
-    "numpy": "numpy",
-    "numba": "numba",
-    "scipy": "scipy",
-    "polars": "polars",
-    "pyarrow": "pyarrow",
-    "lightgbm": "lightgbm",
-    "sklearn": "scikit-learn",
-    "safetensors": "safetensors",
-    "PIL": "pillow",
-    "libarchive": "libarchive-c",
-    "matplotlib": "matplotlib",
-    "typst": "typst",
-}
-"""Libraries that affect results: the names of module and distribution."""
+COMPUTING = (
+    *("torch", "numpy", "numba", "scipy", "polars", "pyarrow", "lightgbm", "sklearn", "safetensors", "PIL"),
+    *("libarchive", "matplotlib", "typst"),
+)
+"""Libraries that affect results: the names of their modules."""
+
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "libarchive": "libarchive-c"}
+"""Modules -> the distributions that have other names."""
 
 SWITCHES = (
-    "ATEN_CPU_CAPABILITY",
-    "CUBLAS_WORKSPACE_CONFIG",
-    "MKL_CBWR",
-    "MKL_NUM_THREADS",
-    "NUMBA_CPU_FEATURES",
-    "NUMBA_CPU_NAME",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "POLARS_MAX_THREADS",
-    "PYTHONHASHSEED",
+    *("ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "MKL_NUM_THREADS", "NUMBA_CPU_FEATURES"),
+    *("NUMBA_CPU_NAME", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS", "PYTHONHASHSEED"),
     "RANKBOUND_FAST",
 )
 """Environment variables that choose instructions, threads or algorithms."""
@@ -94,16 +78,25 @@ class Machine:
 
 
 def code() -> Code:
-    """Return the code of the running packages, as far as it is loaded."""
-    commit, modified = _checkout(*PACKAGES)
-    return Code(version=__version__, commit=commit, modified=modified, sha256=digest(loaded_files()))
+    """Return the code of the running packages, as far as it is loaded.
+
+    A checkout around a virtual environment does not contain the packages in it, so its commit is not theirs.
+    """
+    library, study = PACKAGES
+    commit, lines = "", list[str]()
+    if _git(library, "ls-files", "--error-unmatch", "_version.py"):
+        commit = _git(library, "rev-parse", "HEAD").strip()
+        lines = _git(library, "status", "--porcelain", "--", ".", str(study), *WORKFLOW).splitlines()
+    modified = tuple(sorted(line[3:] for line in lines))
+    return Code(version=__version__, commit=commit or None, modified=modified, sha256=digest(loaded_files()))
 
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the loaded libraries of `COMPUTING`."""
     loaded = {"python": platform.python_version(), "rankbound": __version__}
-    for module, name in COMPUTING.items():
+    for module in COMPUTING:
         if module in sys.modules:
+            name = DISTRIBUTIONS.get(module, module)
             try:
                 loaded[name] = version(name)
             except PackageNotFoundError:
@@ -114,15 +107,23 @@ def versions() -> dict[str, str]:
 def machine() -> Machine:
     """Describe this machine, as far as the system reports it."""
     torch = sys.modules.get("torch")
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text("utf-8", errors="replace").splitlines() if cpuinfo.exists() else []
+    processors = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    memory, gpus = 0.0, ()
+    with suppress(AttributeError, ValueError, OSError):
+        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    if torch is not None and torch.cuda.is_initialized():
+        gpus = tuple(map(torch.cuda.get_device_name, range(torch.cuda.device_count())))
     return Machine(
         name=platform.node(),
         system=f"{platform.system()} {platform.release()}, {' '.join(platform.libc_ver())}".rstrip(", "),
-        processor=_processor(),
+        processor=processors[0] if processors else platform.processor() or platform.machine(),
         instructions=str(torch.backends.cpu.get_cpu_capability()) if torch else "",
         cores=os.cpu_count() or 1,
         usable_cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        memory_gib=_memory(),
-        gpus=_gpus(torch),
+        memory_gib=memory,
+        gpus=gpus,
     )
 
 
@@ -141,18 +142,6 @@ def peak_memory() -> float | None:
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
 
 
-def _checkout(library: Path, study: Path) -> tuple[str | None, tuple[str, ...]]:
-    """Return the commit of the two packages' files, and the files modified since.
-
-    A checkout around a virtual environment does not contain the packages in it, so its commit is not theirs.
-    """
-    if not _git(library, "ls-files", "--error-unmatch", "_version.py"):
-        return None, ()
-    commit = _git(library, "rev-parse", "HEAD").strip()
-    lines = _git(library, "status", "--porcelain", "--", ".", str(study), *WORKFLOW).splitlines()
-    return commit or None, tuple(sorted(line[3:] for line in lines))
-
-
 def _git(folder: Path, *arguments: str) -> str:
     """Return git's output, or an empty text if it fails or is missing."""
     # Without optional locks, simultaneous steps never wait for each other.
@@ -164,23 +153,3 @@ def _git(folder: Path, *arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return result.stdout if result.returncode == 0 else ""
-
-
-def _processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text("utf-8", errors="replace").splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _memory() -> float:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return 0.0
-
-
-def _gpus(torch: Any) -> tuple[str, ...]:
-    if torch is None or not torch.cuda.is_initialized():
-        return ()
-    return tuple(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))

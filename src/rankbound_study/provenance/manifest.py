@@ -18,15 +18,7 @@ from rankbound_study.options import parse_options
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, result_files
 from rankbound_study.provenance.facts import Code, code
 from rankbound_study.provenance.loaded import digest, listing
-from rankbound_study.provenance.records import (
-    Record,
-    code_file,
-    read_code,
-    read_json,
-    read_record,
-    write_line,
-    write_text,
-)
+from rankbound_study.provenance.records import Record, code_file, read_code, read_json, read_record, write_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +54,7 @@ class Manifest:
 
     def files(self) -> dict[str, Checksum]:
         """Return every known file, including those of other folders."""
-        files = {path: checksum for step in self.steps for path, checksum in step.outputs.items()}
-        return dict(self.unrecorded) | files
+        return {**self.unrecorded, **{path: content for step in self.steps for path, content in step.outputs.items()}}
 
 
 def collect_manifest(results: Path, options: str, out: Path) -> None:
@@ -83,13 +74,8 @@ def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
     """
     places = Places.of(results, config, trusted=True)
     records = _makers((record for record in records_in(results) if not _is_later(record)), places)
-    recorded = Manifest(
-        created=datetime.now(UTC).isoformat(timespec="microseconds"),
-        config=config,
-        code=code(),
-        steps=tuple(records),
-        unrecorded={},
-    )
+    created = datetime.now(UTC).isoformat(timespec="microseconds")
+    recorded = Manifest(created=created, config=config, code=code(), steps=tuple(records), unrecorded={})
     check_recorded(places, recorded)
     steps = [step for step in records if all(map(places.file, step.outputs))]
     known = {path for step in steps for path in step.outputs}
@@ -103,7 +89,7 @@ def write_manifest(manifest: Manifest, path: Path) -> None:
     content = {**asdict(manifest), "steps": []}
     steps = ",\n".join(step.to_json() for step in manifest.steps)
     text = json.dumps(content, sort_keys=True, indent=1).replace('"steps": []', f'"steps": [\n{steps}\n ]')
-    write_line(path, text)
+    write_text(path, f"{text}\n")
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -131,9 +117,9 @@ def known_of(results: Path, config: Mapping[str, Any] | None = None) -> Manifest
                 f"{results}: no provenance: expected {MANIFEST}, or records of steps in {RECORDS}/, as the workflow "
                 "leaves them; without either, `python -m rankbound_study provenance` records the present checksums"
             )
-        known = _files_of_code(results, alone)
+        first, known = alone[0], _files_of_code(results, alone)
         return Manifest(
-            created=alone[0].started, config={}, code=alone[0].code, steps=alone, unrecorded={}, files_of_code=known
+            created=first.started, config={}, code=first.code, steps=alone, unrecorded={}, files_of_code=known
         )
     manifest = read_manifest(path)
     places = Places.of(results, manifest.config if config is None else config, trusted=config is not None)
@@ -149,8 +135,7 @@ def contradicting_records(results: Path) -> list[str]:
     """Return the names of records on disk that tell of the same run of a step as the manifest, but something else."""
     path = results / MANIFEST
     told = {(step.name, step.started): step for step in read_manifest(path).steps} if path.exists() else {}
-    records = records_in(results)
-    return [record.name for record in records if told.get((record.name, record.started), record) != record]
+    return [one.name for one in records_in(results) if told.get((one.name, one.started), one) != one]
 
 
 def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = ("",)) -> None:
@@ -171,9 +156,8 @@ def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = 
         made = f"{file}: its content is not what `python -m rankbound_study {makers[path].subcommand}` made and"
         if not record.exists():
             raise DataError(f"{made} {places.results / MANIFEST} recorded; one of both has changed: {remedy}")
-        raise DataError(
-            f"{made} recorded: {remedy} (if it was remade without a record, delete {printable(str(record))})"
-        )
+        otherwise = f"if it was remade without a record, delete {printable(str(record))}"
+        raise DataError(f"{made} recorded: {remedy} ({otherwise})")
 
 
 def records_in(results: Path) -> Iterator[Record]:
@@ -206,9 +190,9 @@ def restore_records(results: Path) -> int:
         place = PurePosixPath(step.name)
         if place.is_absolute() or ".." in place.parts:
             raise DataError(f"{results / MANIFEST}: a record is named {step.name}, expected a path without ..")
-        path = results / RECORDS / f"{step.name}.json"
-        if not path.exists() or path.read_text("utf-8") != f"{step.to_json()}\n":
-            write_line(path, step.to_json())
+        path, text = results / RECORDS / f"{step.name}.json", f"{step.to_json()}\n"
+        if not path.exists() or path.read_text("utf-8") != text:
+            write_text(path, text)
             count += 1
     return count
 

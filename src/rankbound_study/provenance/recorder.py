@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +18,7 @@ from rankbound.io.atomic import written
 from rankbound_study.provenance import facts
 from rankbound_study.provenance.checksums import Checksum
 from rankbound_study.provenance.loaded import digest, listing, loaded_files, watch
-from rankbound_study.provenance.records import Attempt, Record, code_file, read_json, write_line, write_text
+from rankbound_study.provenance.records import Attempt, Record, code_file, read_json, write_text
 
 UNFINISHED = ".unfinished"
 
@@ -52,7 +53,7 @@ def recorded(
     with suppress(DataError):
         earlier = read_json(tuple[Attempt, ...], note, "delete it") if note.exists() else ()
     attempt = Attempt(started=datetime.now(UTC).isoformat(timespec="microseconds"), machine=facts.machine())
-    write_line(note, json.dumps([asdict(noted) for noted in (*earlier, attempt)]))
+    write_text(note, json.dumps([asdict(noted) for noted in (*earlier, attempt)]) + "\n")
     code, began = facts.code(), time.monotonic()
     with written() as files:
         yield
@@ -66,9 +67,7 @@ def recorded(
         subcommand=arguments.subcommand,
         arguments={name: value for name, value in plain.items() if value not in (None, [], {})},
         seeds=tuple(sorted(set(_seeds(plain)))),
-        inputs=_checksums(
-            [path for value in values.values() for path in _paths(value) if path not in outputs], results
-        ),
+        inputs=_checksums([path for path in chain(*map(_paths, values.values())) if path not in outputs], results),
         outputs=_checksums(outputs, results),
         code=code,
         versions=facts.versions(),
@@ -82,7 +81,7 @@ def recorded(
     )
     if not (listed := code_file(results, code.sha256)).exists():
         write_text(listed, listing(loaded))
-    write_line(path, record.to_json())
+    write_text(path, f"{record.to_json()}\n")
     note.unlink(missing_ok=True)
 
 
@@ -99,11 +98,8 @@ def _place(target: Path, results: Path) -> str:
 
 
 def _checksums(paths: list[Path], results: Path) -> dict[str, Checksum]:
-    return {
-        Path(os.path.relpath(path, results)).as_posix(): Checksum.of(path)
-        for path in dict.fromkeys(paths)
-        if path.is_file()
-    }
+    files = [path for path in dict.fromkeys(paths) if path.is_file()]
+    return {Path(os.path.relpath(path, results)).as_posix(): Checksum.of(path) for path in files}
 
 
 def _paths(value: Any) -> list[Path]:
@@ -125,11 +121,10 @@ def _seeds(value: Any) -> Iterator[int]:
     """Yield the values under `seed` and `seeds`, at any depth."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
+            listed = inner if isinstance(inner, list) else [inner]
             if key in ("seed", "seeds"):
-                listed = inner if isinstance(inner, list) else [inner]
                 yield from (seed for seed in listed if isinstance(seed, int) and not isinstance(seed, bool))
             else:
                 yield from _seeds(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _seeds(inner)
+    for inner in value if isinstance(value, list) else ():
+        yield from _seeds(inner)

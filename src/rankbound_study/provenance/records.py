@@ -104,11 +104,6 @@ def read_json(kind: type[T], path: Path, remedy: str) -> T:
         raise DataError(f"{path}: {error}: {remedy}") from error
 
 
-def write_line(path: Path, text: str) -> None:
-    """Write a file of one text and the end of its line, whole or not at all."""
-    write_text(path, text + "\n")
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with atomic_path(path) as temporary:

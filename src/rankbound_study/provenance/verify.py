@@ -81,31 +81,25 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
     unchecked = {finding.subject for finding in inputs if finding.kind == "unchecked"}
     read = {path for step in manifest.steps for path in step.inputs if path not in inside}
     of_record = f"its record says something else than {MANIFEST} of the same run of the step"
-    return Verification(
-        manifest,
-        {
-            "files": len(set(inside) - differing),
-            "inputs": len(read - differing - unchecked),
-            "steps": len(manifest.steps),
-        },
-        (
-            *_origins(manifest, study),
-            *(Deviation("record", name, of_record) for name in contradicting_records(results)),
-            *files,
-            *inputs,
-            *([] if config is None else _config(manifest, config)),
-            *_options(manifest, study),
-            *_code(manifest),
-            *(
-                Deviation("unrecorded", path, "its checksum is known, but not the step that made it")
-                for path in sorted(manifest.unrecorded)
-            ),
-            *(
-                Deviation("unchecked", path, "hidden, or left by a training that was ended: no result")
-                for path in hidden_files(results)
-            ),
-        ),
-    )
+    of_unrecorded = "its checksum is known, but not the step that made it"
+    of_hidden = "hidden, or left by a training that was ended: no result"
+    checked = {
+        "files": len(set(inside) - differing),
+        "inputs": len(read - differing - unchecked),
+        "steps": len(manifest.steps),
+    }
+    findings = [
+        *_origins(manifest, study),
+        *(Deviation("record", name, of_record) for name in contradicting_records(results)),
+        *files,
+        *inputs,
+        *([] if config is None else _config(manifest, config)),
+        *_options(manifest, study),
+        *_code(manifest),
+        *(Deviation("unrecorded", path, of_unrecorded) for path in sorted(manifest.unrecorded)),
+        *(Deviation("unchecked", path, of_hidden) for path in hidden_files(results)),
+    ]
+    return Verification(manifest, checked, tuple(findings))
 
 
 def _files(places: Places, manifest: Manifest, inside: Mapping[str, Checksum]) -> Iterator[Deviation]:
@@ -222,9 +216,8 @@ def _code(manifest: Manifest) -> Iterator[Deviation]:
     for sha256, steps in Counter(step.code.sha256 for step in manifest.steps).items():
         files = manifest.files_of_code.get(sha256, {})
         if digest(files) != sha256:
-            yield Deviation(
-                "code", f"code {sha256[:12]}", f"the files that {quantity(steps, 'step')} loaded are not known"
-            )
+            text = f"the files that {quantity(steps, 'step')} loaded are not known"
+            yield Deviation("code", f"code {sha256[:12]}", text)
         else:
             loaded.update(dict.fromkeys(files.items(), steps))
     here = {path: file_here(path) for path, _ in loaded}
@@ -335,21 +328,20 @@ def _runs(here: list[Path], there: list[Path]) -> tuple[list[MetricDifference], 
         *(_distance(name).abs().max().alias(f"{name}_topic") for name in metrics),
         *(_distance(name).mean().abs().alias(f"{name}_mean") for name in metrics),
     )
-    return [_furthest(distances, name, shown) for name in metrics], int(other[EPOCH].sum())
+    found = []
+    for name in metrics:
+        first = distances.sort(f"{name}_mean", descending=True, nulls_last=True).row(0, named=True)
+        where = " ".join(str(first[key]) for key in shown if first[key] is not None and key != "options")
+        topic = distances[f"{name}_topic"].max()
+        topic = float(topic) if isinstance(topic, float) else 0.0
+        found.append(MetricDifference(name, topic, float(first[f"{name}_mean"] or 0.0), where))
+    return found, int(other[EPOCH].sum())
 
 
 def _distance(metric: str) -> pl.Expr:
     """Return the distance in a topic; null if the metric is undefined in both folders."""
     ours, theirs = pl.col(metric), pl.col(f"{metric}_there")
     return pl.when(ours.is_nan() & theirs.is_nan()).then(None).otherwise(ours - theirs)
-
-
-def _furthest(distances: pl.DataFrame, metric: str, shown: list[str]) -> MetricDifference:
-    first = distances.sort(f"{metric}_mean", descending=True, nulls_last=True).row(0, named=True)
-    where = " ".join(str(first[name]) for name in shown if first[name] is not None and name != "options")
-    topic = distances[f"{metric}_topic"].max()
-    mean = float(first[f"{metric}_mean"] or 0.0)
-    return MetricDifference(metric, float(topic) if isinstance(topic, float) else 0.0, mean, where)
 
 
 LISTED = 20
@@ -380,16 +372,15 @@ def report_text(report: Verification, *, strict: bool, config_checked: bool) -> 
 
 def report_json(report: Verification, *, strict: bool, config_checked: bool) -> str:
     """Return the same as one JSON object."""
-    return _json(
-        {
-            "holds": report.holds(strict=strict),
-            "study": report.manifest.config.get("study"),
-            "recorded_until": report.manifest.created,
-            "as_recorded": dict(report.checked),
-            "config_checked": config_checked,
-            "findings": [asdict(finding) for finding in report.findings],
-        }
-    )
+    content = {
+        "holds": report.holds(strict=strict),
+        "study": report.manifest.config.get("study"),
+        "recorded_until": report.manifest.created,
+        "as_recorded": dict(report.checked),
+        "config_checked": config_checked,
+        "findings": [asdict(finding) for finding in report.findings],
+    }
+    return json.dumps(content, indent=1, sort_keys=True)
 
 
 def comparison_text(comparison: FolderComparison, tolerance: float | None) -> str:
@@ -414,7 +405,8 @@ def comparison_text(comparison: FolderComparison, tolerance: float | None) -> st
 
 def comparison_json(comparison: FolderComparison, tolerance: float | None) -> str:
     """Return the same as one JSON object."""
-    return _json({"holds": comparison.holds(tolerance), "tolerance": tolerance, **asdict(comparison)})
+    content = {"holds": comparison.holds(tolerance), "tolerance": tolerance, **asdict(comparison)}
+    return json.dumps(content, indent=1, sort_keys=True)
 
 
 def _cut(lines: list[str]) -> list[str]:
@@ -425,7 +417,3 @@ def _cut(lines: list[str]) -> list[str]:
 def _text(lines: list[str]) -> str:
     """Join lines with names from files that others may have made: none of them breaks a line."""
     return "\n".join(shortened(printable(line), LONGEST) for line in lines)
-
-
-def _json(content: dict[str, Any]) -> str:
-    return json.dumps(content, indent=1, sort_keys=True)

@@ -68,17 +68,17 @@ def compare_runs(
         settings: those of every comparison.
     """
     same = files[0] == files[1]
-    tables = [read_runs(files[0])]
-    tables.append(tables[0] if same else read_runs(files[1]))
-    a, b = (
-        selected(table, {**both, **own}, name)
-        for table, own, name in zip(tables, (a_only, b_only), ("A", "B"), strict=True)
-    )
+    a = read_runs(files[0])
+    b = a if same else read_runs(files[1])
+    a, b = selected(a, {**both, **a_only}, "A"), selected(b, {**both, **b_only}, "B")
     given = [*both, *a_only, *b_only]
     if "protocol" not in given and all(HONEST in frame["protocol"] for frame in (a, b)):
         a, b = (frame.filter(pl.col("protocol") == HONEST) for frame in (a, b))
     if "selection" not in given:
-        a, b = (_of_usual_selection(frame) for frame in (a, b))
+        # Each protocol's own choice of the epoch, if there are such runs.
+        usual = pl.col("selection") == pl.col("protocol").replace_strict(SELECTIONS, default="")
+        chosen = [frame.filter(usual | (pl.col("loss") == "none")) for frame in (a, b)]
+        a, b = (own if len(own) else frame for own, frame in zip(chosen, (a, b), strict=True))
     cells, notes = matched(a, b, [key for key in given if a_only.get(key) != b_only.get(key)], same)
     wanted = [str(metric(text)) for text in dict.fromkeys(metrics or (PAIR_METRICS if names_pairs(a) else RUN_METRICS))]
     known = [name for name, kind in a.schema.items() if kind == pl.Float64]
@@ -100,13 +100,6 @@ def _name(path: Path, side: str, cells: Sequence[RunsPair]) -> str:
     first, *others = (getattr(cell, side) for cell in cells)
     fixed = [key for key, value in first.items() if key != "options" and all(one[key] == value for one in others)]
     return ", ".join([str(path), *(f"{key} {first[key]}" for key in fixed)])
-
-
-def _of_usual_selection(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the runs with each protocol's own choice of the epoch, if there are any."""
-    usual = pl.col("selection") == pl.col("protocol").replace_strict(SELECTIONS, default="")
-    found = frame.filter(usual | (pl.col("loss") == "none"))
-    return found if len(found) else frame
 
 
 def read_runs(path: Path) -> pl.DataFrame:
@@ -184,16 +177,20 @@ def matched(
             + ": choose with --a KEY=VALUE and --b KEY=VALUE"
         )
 
-    def of_keys(key: Key, names: Sequence[str]) -> Key:
-        return {name: key[name] for name in names}
-
     def rows(frame: pl.DataFrame, key: Key) -> pl.DataFrame:
         return frame.filter(*(pl.col(name).eq_missing(pl.lit(key[name], dtype=frame.schema[name])) for name in KEYS))
 
-    return [
-        RunsPair(of_keys(one, joined), of_keys(one, free), of_keys(other, free), rows(a, one), rows(b, other))
+    cells = [
+        RunsPair(
+            {key: one[key] for key in joined},
+            {key: one[key] for key in free},
+            {key: other[key] for key in free},
+            rows(a, one),
+            rows(b, other),
+        )
         for one, other in pairs
-    ], [f"left out: {text}" for text in differences]
+    ]
+    return cells, [f"left out: {text}" for text in differences]
 
 
 def label(cell: RunsPair, cells: Sequence[RunsPair]) -> str:

@@ -14,15 +14,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare.scores import Floats, Integers, mean_of_known
-from rankbound.compare.statistics import (
-    CONFIDENCE,
-    METHODS,
-    RESAMPLES,
-    bootstrap,
-    drawn_means,
-    interval_of_mean,
-    p_value_of_mean,
-)
+from rankbound.compare.statistics import RESAMPLES, bootstrap, drawn_means, interval_of_mean, p_value_of_mean
 from rankbound.errors import DataError
 from rankbound.io.models import check_seal
 from rankbound_study.config.comparisons import STUDY
@@ -110,9 +102,8 @@ def _pairs_of(path: Path, ages: Integers) -> pl.DataFrame:
     pairs, scored = items.reshape(-1, 2), scores.reshape(-1, 2).astype(np.float64)
     years = ages[pairs[:, 0]] - ages[pairs[:, 1]]
     if not years.all():
-        raise DataError(
-            f"{path}: the faces of {frame['topic'][int(np.flatnonzero(years == 0)[0])]!r} have the same age"
-        )
+        topic = frame["topic"][int(np.flatnonzero(years == 0)[0])]
+        raise DataError(f"{path}: the faces of {topic!r} have the same age")
     order = np.where(years[:, None] > 0, [0, 1], [1, 0])
     faces, of_faces = (np.take_along_axis(values, order, 1).T for values in (pairs, scored))
     sides = {
@@ -156,9 +147,8 @@ def method_means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -
 
 def _by_method(frame: pl.DataFrame, value: str, fixed: Sequence[str] = ()) -> tuple[tuple[str, ...], pl.DataFrame]:
     """Return the methods, and a column of means over seeds for each of them, a row per list."""
-    averaged = frame.group_by("method", "fold", "topic").agg(
-        pl.col(*fixed).first() if fixed else [], pl.col(value).mean()
-    )
+    columns = [pl.col(name).first() for name in fixed]
+    averaged = frame.group_by("method", "fold", "topic").agg(*columns, pl.col(value).mean())
     wide = averaged.pivot("method", index=["fold", "topic", *fixed], values=value).sort("fold", "topic")
     return tuple(sorted(set(wide.columns) - {"fold", "topic", *fixed})), wide
 
@@ -178,14 +168,7 @@ def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]
     return found
 
 
-def r_squared(
-    predicted: Floats,
-    true: Floats,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    method: str = METHODS[0],
-    seed: int = 0,
-) -> tuple[float, float, float]:
+def r_squared(predicted: Floats, true: Floats, resamples: int = RESAMPLES, seed: int = 0) -> tuple[float, float, float]:
     r"""Return the coefficient of determination of predictions, and the limits of its bootstrap interval over units.
 
     $$R^2 = 1 - \frac{\sum_u (t_u - p_u)^2}{\sum_u (t_u - \bar t)^2}$$
@@ -208,7 +191,7 @@ def r_squared(
     centred = true - true.mean()
     columns = np.stack([(true - predicted) ** 2, centred, centred**2])
     resampled = explained(*drawn_means(columns, resamples, seed))
-    interval = bootstrap(of_units, columns, confidence, method=method, resampled=resampled)
+    interval = bootstrap(of_units, columns, resampled=resampled)
     return float(explained(*columns.mean(1))), *interval
 
 
@@ -220,8 +203,9 @@ def by_gap(pairs: pl.DataFrame) -> pl.DataFrame:
         if within.is_empty():
             continue
         methods, means = compared(within, PAIR_ACCURACY)
+        count = means.values.shape[1]
         for place, method in enumerate(methods):
-            rows.append((method, low, high, means.values.shape[1], float(means.means[place]), *means.interval(place)))
+            rows.append((method, low, high, count, float(means.means[place]), *means.interval(place)))
     return pl.DataFrame(rows, schema=GAP_COLUMNS, orient="row").sort("method", "from_years")
 
 
@@ -235,10 +219,8 @@ def coefficients(path: Path, shape: tuple[int, int, int]) -> Floats | None:
     check_seal(path)
     with safe_open(path, framework="numpy") as weights:
         names = sorted(weights.keys())
-        size = math.prod(shape)
-        found = [
-            name for name in names if name.endswith("weight") and math.prod(weights.get_slice(name).get_shape()) == size
-        ]
+        sizes = {name: math.prod(weights.get_slice(name).get_shape()) for name in names if name.endswith("weight")}
+        found = [name for name, size in sizes.items() if size == math.prod(shape)]
         if not found:
             return None
         first = found[0].rsplit("/", 1)[0]

@@ -90,9 +90,7 @@ def table_named(name: str) -> Printed:
 
 def table_of(dataset: str) -> Printed:
     """Return the table of a data set."""
-    if _FACES not in dataset:
-        return TABLES[0]
-    return TABLES[2 if _FEATURES in dataset else 1]
+    return TABLES[0] if _FACES not in dataset else TABLES[2 if _FEATURES in dataset else 1]
 
 
 def what_is_missing(table: Printed) -> str:
@@ -108,13 +106,11 @@ def what_is_missing(table: Printed) -> str:
 def data_set_title(name: str) -> str:
     """Return the title of a data set of this study."""
     real = name.removeprefix(SYNTHETIC)
-    title = {_FACES: "All-Age-Faces", f"{_FACES}-{_FEATURES}": "All-Age-Faces, VGG16 features"}.get(real)
-    if title is None:
-        stem, found, label = real.partition("-label")
-        stem, is_graded = stem.removesuffix(_GRADED), real.endswith(_GRADED)
-        title = described_title(stem) or stem.upper()
-        if found or is_graded:
-            title += f" (relevant: label ≥ {label})" if found else " (graded)"
+    titles = {_FACES: "All-Age-Faces", f"{_FACES}-{_FEATURES}": "All-Age-Faces, VGG16 features"}
+    stem, found, label = real.partition("-label")
+    stem, is_graded = stem.removesuffix(_GRADED), real.endswith(_GRADED)
+    reading = f" (relevant: label ≥ {label})" if found else " (graded)" if is_graded else ""
+    title = titles.get(real) or f"{described_title(stem) or stem.upper()}{reading}"
     return f"synthetic stand-in for {title}" if real != name else title
 
 
@@ -194,12 +190,9 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
         DataError: a column is missing.
     """
     scan = scan_runs(path, [*_KEY, table.metric])
-    chosen = (pl.col("study") == STUDY) & (pl.col("selection") == _BY_VALIDATION)
-    frame = (
-        scan.filter(chosen & (_sees(every=False) | (_sees(every=True) & (width is not None))))
-        .select(*_KEY, table.metric)
-        .collect()
-    )
+    sees = _sees(every=False) | (_sees(every=True) & (width is not None))
+    chosen = (pl.col("study") == STUDY) & (pl.col("selection") == _BY_VALIDATION) & sees
+    frame = scan.filter(chosen).select(*_KEY, table.metric).collect()
     of_table = [name for name in frame["dataset"].unique() if table_of(name) == table]
 
     def settings(options: Mapping[str, Any]) -> str:
@@ -221,9 +214,8 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
     every = frame.filter(pl.col("features").is_null()).join(some.select(alike).unique(), on=alike, how="semi")
     every = every.with_columns(pl.lit(width, pl.Int64).alias("features"))
     # A count of all features repeats the training without a count.
-    every = every.join(
-        some.select("dataset", "method", "features").unique(), on=["dataset", "method", "features"], how="anti"
-    )
+    counted = ["dataset", "method", "features"]
+    every = every.join(some.select(counted).unique(), on=counted, how="anti")
     columns = ["dataset", "method", "run", "family", "network", "features", "fold", "seed", "topic"]
     return pl.concat([some, every]).select(*columns, table.metric).sort(columns)
 
@@ -233,11 +225,7 @@ def read_epochs(path: Path, methods: Sequence[str]) -> pl.DataFrame:
     frame = scan_runs(path).filter(pl.col("study") == STUDY, pl.col("model").is_in(list(methods))).collect()
     numbers = [name for name, kind in frame.schema.items() if kind == pl.Float64]
     key = ["dataset", "model", "loss", "fold", "seed", "epoch", "part"]
-    return (
-        frame.select(*key, pl.col(numbers).fill_nan(None))
-        .rename({"model": "method"})
-        .sort("dataset", "method", *key[2:])
-    )
+    return frame.select(*key, pl.col(numbers).fill_nan(None)).sort(key).rename({"model": "method"})
 
 
 @dataclass(frozen=True)
@@ -344,12 +332,13 @@ def _gaps(
 
 
 def _best(epochs: Path, dataset: str, runs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    names = sorted(run["run"] for run in runs)
-    best = best_of(names, {run["run"]: run["validation"] for run in runs if run["validation"] is not None})
+    by_name = {run["run"]: run for run in runs}
+    scores = {name: run["validation"] for name, run in by_name.items() if run["validation"] is not None}
+    best = best_of(sorted(by_name), scores)
     if best is None:
-        lacking = f"no validation scores of {', '.join(names)} on {dataset}"
+        lacking = f"no validation scores of {', '.join(sorted(by_name))} on {dataset}"
         raise DataError(f"{epochs}: {lacking}, which decide which one is the best")
-    return next(run for run in runs if run["run"] == best)
+    return by_name[best]
 
 
 def _tested(means: MethodMeans, weights: Floats) -> dict[str, float]:
@@ -375,10 +364,5 @@ def _family(frame: pl.DataFrame) -> pl.Expr:
     """Return the family in a run's options; controls are a family of their own."""
     of_options = _option(frame, lambda options: options.get("family", ""), pl.String).replace(FAMILY_NAMES)
     guessed = pl.col("model").str.extract(r"^(Reg|Class)").replace({"Reg": FAMILIES[1], "Class": FAMILIES[2]})
-    return (
-        pl.when(pl.col("model").is_in(CONTROLS))
-        .then(pl.lit(CONTROL))
-        .when(of_options != "")
-        .then(of_options)
-        .otherwise(guessed.fill_null(FAMILIES[0]))
-    )
+    trained = pl.when(of_options != "").then(of_options).otherwise(guessed.fill_null(FAMILIES[0]))
+    return pl.when(pl.col("model").is_in(CONTROLS)).then(pl.lit(CONTROL)).otherwise(trained)

@@ -162,11 +162,8 @@ def read_systems(files: StudyFiles, study: str) -> pl.DataFrame:
     """
     columns = ["options", *_DRAWN, "topic", "n", "p", "epoch", *METRICS]
     picked = (pl.col("selection") == SELECTIONS[HONEST]) | (pl.col("loss") == "none")
-    rows = [
-        _of_study(path, study).filter(picked, _on_its_own_lists()).select(*_DATA, *SYSTEM, *columns).collect()
-        for path in (files.runs, files.experiments)
-        if path is not None
-    ]
+    runs = [_with_variant(scan_runs(path), study) for path in (files.runs, files.experiments) if path is not None]
+    rows = [own.filter(picked, _on_its_own_lists()).select(*_DATA, *SYSTEM, *columns).collect() for own in runs]
     key = [*_DATA, *SYSTEM, *_TRAINING, "topic"]
     return pl.concat(rows).with_columns(pl.col(METRICS).fill_nan(None)).sort(key)
 
@@ -179,7 +176,7 @@ def validation_means(files: StudyFiles, study: str, systems: pl.DataFrame, metri
     """
     training = [*_DATA, *SYSTEM, *_TRAINING]
     epochs = [
-        _of_study(path, study)
+        _with_variant(scan_runs(path), study)
         .filter(pl.col("part") == "validation", _on_its_own_lists())
         .select(*training, "epoch", metric)
         .collect()
@@ -187,9 +184,8 @@ def validation_means(files: StudyFiles, study: str, systems: pl.DataFrame, metri
         if path is not None
     ]
     if not epochs:
-        return pl.DataFrame(
-            schema={name: systems.schema[name] for name in (*_DATA, *SYSTEM)} | {"validation": pl.Float64}
-        )
+        kinds = {name: systems.schema[name] for name in (*_DATA, *SYSTEM)}
+        return pl.DataFrame(schema={**kinds, "validation": pl.Float64})
     picked = systems.filter(pl.col("loss") != "none").select(*training, "epoch").unique()
     found = picked.join(pl.concat(epochs), on=[*training, "epoch"], how="inner", nulls_equal=True).sort(training)
     means = found.group_by(*_DATA, *SYSTEM, maintain_order=True).agg(pl.col(metric).fill_nan(None).mean())
@@ -267,17 +263,11 @@ def _refuse_mixtures(path: Path, frame: pl.DataFrame) -> None:
     for key in ("study", "model", "options"):
         counts = frame.group_by(cell).agg(pl.col(key).unique().sort())
         for *where, values in counts.filter(pl.col(key).list.len() > 1).sort(cell).rows():
-            raise DataError(
-                f"{path}: the cell {' / '.join(str(part) for part in where)} holds runs of several values of {key}: "
-                f'{", ".join(values)}; choose one with --options \'{{"{key}": "{values[0]}"}}\''
-                if key != "options"
-                else f"{path}: the cell {' / '.join(str(part) for part in where)} holds runs with different options: "
-                f"{'; '.join(values)}; collect only one of them"
-            )
-
-
-def _of_study(path: Path, study: str) -> pl.LazyFrame:
-    return _with_variant(scan_runs(path), study)
+            text = f"{path}: the cell {' / '.join(map(str, where))} holds runs"
+            if key == "options":
+                raise DataError(f"{text} with different options: {'; '.join(values)}; collect only one of them")
+            remedy = f'choose one with --options \'{{"{key}": "{values[0]}"}}\''
+            raise DataError(f"{text} of several values of {key}: {', '.join(values)}; {remedy}")
 
 
 def _with_variant(runs: pl.LazyFrame, study: str) -> pl.LazyFrame:

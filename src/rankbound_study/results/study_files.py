@@ -72,9 +72,8 @@ def reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path} is missing: make it with `python -m rankbound_study {step}`") from error
     except _DAMAGE as error:
         reason = str(error).partition("\n")[0][:200] or type(error).__name__
-        raise DataError(
-            f"{path}: not as the step wrote it that makes it ({reason}); delete it and run that step again"
-        ) from error
+        text = f"not as the step wrote it that makes it ({reason}); delete it and run that step again"
+        raise DataError(f"{path}: {text}") from error
 
 
 def read_frame(path: Path, contract: str, columns: Sequence[str] | None = None) -> pl.DataFrame:

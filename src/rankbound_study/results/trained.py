@@ -80,11 +80,8 @@ def read_trainings(*files: tuple[Path | None, Path | None], protocol: str = "") 
     if not gains:
         return pl.DataFrame(schema={**_TYPES, "gain": pl.Float64, "cause": pl.String})
     table = _at_random(pl.concat(gains, how="diagonal_relaxed"))
-    stuck = (
-        pl.concat(steps, how="vertical_relaxed")
-        if steps
-        else table.select(*TRAINING, pl.lit(None, pl.String).alias("stuck"))
-    )
+    none_stuck = table.select(*TRAINING, pl.lit(None, pl.String).alias("stuck")).clear()
+    stuck = pl.concat([none_stuck, *steps], how="vertical_relaxed")
     table = table.join(stuck, on=TRAINING, how="left", nulls_equal=True)
     cause = pl.coalesce("stuck", pl.when("at_random").then(pl.lit(AT_RANDOM))).alias("cause")
     return table.select(*TRAINING, "gain", cause).sort(TRAINING)

@@ -63,7 +63,11 @@ def settle(folder: Path) -> list[str]:
             with Repo(str(folder.resolve()), config={"core": {"site_cache_dir": cache}}) as repo:
                 stages = [stage for stage in repo.index.stages if stage.cmd]
                 _refuse("dvc cannot check every file", list(_unnamed(stages, made)), "mend dvc.yaml: docs/dvc.md")
-                missing = [out.def_path for out in repo.index.outs if _may_be_missing(out) and not out.exists]
+                missing = [
+                    out.def_path
+                    for out in repo.index.outs
+                    if out.stage.addressing == _PAPER and out.remote == _LICENSED and not out.exists
+                ]
                 differences = list(_differences(repo, stages, made, missing))
         except DvcException as error:
             raise DataError(f"nothing was touched: {error}") from error
@@ -93,12 +97,12 @@ def _other_package(folder: Path) -> list[str]:
         for file in (base / package).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    differing = [name for name in sorted(files) if _content(own / name) != _content(SOURCES / name)]
+
+    def content(file: Path) -> bytes | None:
+        return file.read_bytes() if file.is_file() else None
+
+    differing = [name for name in sorted(files) if content(own / name) != content(SOURCES / name)]
     return [f"{SOURCES / name} is not {own / name}" for name in differing]
-
-
-def _content(file: Path) -> bytes | None:
-    return file.read_bytes() if file.is_file() else None
 
 
 def _outputs(folder: Path) -> dict[Path, bool]:
@@ -137,10 +141,6 @@ def _unnamed(stages: Sequence[Any], made: Mapping[Path, bool]) -> Iterator[str]:
             yield f"the stage {stage.addressing} does not depend on {path}"
 
 
-def _may_be_missing(out: Any) -> bool:
-    return bool(out.stage.addressing == _PAPER and out.remote == _LICENSED)
-
-
 def _differences(repo: Any, stages: Sequence[Any], made: Mapping[Path, bool], missing: Sequence[str]) -> Iterator[str]:
     """Yield what differs from the lock file, with the files inside a changed folder."""
     yield from (f"the command of the stage {stage.addressing} is modified" for stage in stages if stage.changed_stage())
@@ -152,7 +152,12 @@ def _differences(repo: Any, stages: Sequence[Any], made: Mapping[Path, bool], mi
         for kind in item.workspace_status().values()
     }
     raw = next((path for path in differing if Path(path).name == _RAW), "")
-    if list(differing) == [raw] and _made_from(raw, made):
+    if list(differing) == [raw] and all(
+        # Snakemake's records say that it made the derived data here, from these raw archives.
+        current
+        for path, current in made.items()
+        if path.is_relative_to(Path(raw).parent) and not path.is_relative_to(raw)
+    ):
         return
     inside = repo.data_status(granular=True).get("uncommitted", {}) if differing else {}
     for path, kind in differing.items():
@@ -160,9 +165,3 @@ def _differences(repo: Any, stages: Sequence[Any], made: Mapping[Path, bool], mi
         for inner, files in inside.items():
             names = [file["new"] if isinstance(file, dict) else file for file in files] if inner != "unknown" else []
             yield from (f"  {name} is {inner}" for name in sorted(names) if name.startswith(f"{path}/"))
-
-
-def _made_from(raw: str, made: Mapping[Path, bool]) -> bool:
-    """Return whether Snakemake's records say that it made the derived data here, from these raw archives."""
-    data = Path(raw).parent
-    return all(current for path, current in made.items() if path.is_relative_to(data) and not path.is_relative_to(raw))

@@ -74,6 +74,11 @@ def _plain(value: Any) -> Any:
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
+def optional(description: str) -> Any:
+    """Return the field of a key that may be absent."""
+    return Field(None, description=description)
+
+
 def within(path: KeyPath, problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield the problems of a section as those of the section around it."""
     yield from (((*path, *key), text) for key, text in problems)

@@ -2,21 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import chain, combinations
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo
 
-from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC, Instances
+from rankbound_study.config.data_sets import GRADED, SYNTHETIC, Instances
 from rankbound_study.config.lines import KeyPath, listed, nearest, shown
-from rankbound_study.config.score_distributions import (
-    EXACT,
-    METHODS,
-    SAMPLED,
-    method_of,
-    needs_distributions,
-    usual_method,
-)
+from rankbound_study.config.score_distributions import EXACT, METHODS, SAMPLED, method_of, needs_distributions
 from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
@@ -33,6 +25,7 @@ from rankbound_study.config.sections.base import (
     Seed,
     Share,
     TrainingSeed,
+    optional,
     problem,
     within,
 )
@@ -78,8 +71,8 @@ class DistributionKeys(Keys):
 
     @property
     def usual(self) -> str:
-        """The method whose files are named by the loss alone."""
-        return usual_method(self.method)
+        """The method whose files are named by the loss alone: the only one, or `exact`."""
+        return self.method if isinstance(self.method, str) else EXACT
 
     def method_of(self, protocol: str, source: str) -> str:
         """Return the method for the lists of a data set in a protocol."""
@@ -89,15 +82,13 @@ class DistributionKeys(Keys):
 class LeaderboardKeys(Keys):
     """Settings of the leaderboard, which shows all models on one metric."""
 
-    judged_by: Annotated[str, Allowed(*JUDGED_BY.values())] | None = Field(
-        None, description="The metric of all scores and tests (absent: nDCG)"
+    judged_by: Annotated[str, Allowed(*JUDGED_BY.values())] | None = optional(
+        "The metric of all scores and tests (absent: nDCG)"
     )
-    baseline: Annotated[str, Allowed(*(name for name in CONTROLS if name != "oracle"))] | None = Field(
-        None, description="The control of all differences (absent: best-feature, popularity or random, if it runs)"
+    baseline: Annotated[str, Allowed(*(name for name in CONTROLS if name != "oracle"))] | None = optional(
+        "The control of all differences (absent: best-feature, popularity or random, if it runs)"
     )
-    margin: Share | None = Field(
-        None, description="Differences within it do not matter, in units of the metric (absent: 0.01)"
-    )
+    margin: Share | None = optional("Differences within it do not matter, in units of the metric (absent: 0.01)")
 
 
 def _known(kind: str) -> AfterValidator:
@@ -129,15 +120,13 @@ class Configuration(Keys):
     lists: dict[Name, ListKeys] = Field({}, description="Data sets of judged lists by name")
     images: dict[Name, ImageKeys] = Field({}, description="Data sets of pictures by name")
     training: dict[str, TrainingKeys] = Field(description="Model and budget of each data set")
-    compare: Distinct[Name] | None = Field(None, description="Names of entries of comparisons that run (absent: all)")
+    compare: Distinct[Name] | None = optional("Names of entries of comparisons that run (absent: all)")
     comparisons: dict[Name, ComparisonKeys] = Field({}, description="Named methods, compared on data sets")
-    experiment: Distinct[Name] | None = Field(
-        None, description="Names of entries of experiments that run (absent: all)"
-    )
+    experiment: Distinct[Name] | None = optional("Names of entries of experiments that run (absent: all)")
     experiments: dict[Name, ExperimentKeys] = Field(
         {}, description="Trainings of the bounded half with one setting changed"
     )
-    leaderboard: LeaderboardKeys | None = Field(None, description="Metric, baseline and margin of table_leaderboard")
+    leaderboard: LeaderboardKeys | None = optional("Metric, baseline and margin of table_leaderboard")
     temperature: Rate = Field(description="Temperature of the sigmoid in a smooth rank")
     distributions: DistributionKeys = Field(description="Score distributions over random orders")
     figures: Distinct[Annotated[str, _known("figures")]] = Field(description="Figures to draw")
@@ -155,7 +144,6 @@ class Configuration(Keys):
         if REQUIRED_TABLE not in self.tables:
             yield ("tables",), f"lacks {REQUIRED_TABLE}, from which the document is made: add it"
         yield from self._comparison_problems()
-        yield from self._origin_problems()
         yield from self._experiment_problems()
         yield from self._distribution_problems()
 
@@ -167,8 +155,8 @@ class Configuration(Keys):
     @cached_property
     def instances(self) -> dict[str, Instances]:
         """Every data set that is defined, as training reads it, by name."""
-        sections = chain.from_iterable(section.items() for section in self.sources.values())
-        return {one.name: one for name, section in sections for one in section.instances(name)}
+        named = ((name, section) for sections in self.sources.values() for name, section in sections.items())
+        return {one.name: one for name, section in named for one in section.instances(name)}
 
     @property
     def running(self) -> dict[str, ComparisonKeys]:
@@ -178,8 +166,11 @@ class Configuration(Keys):
     @property
     def varying(self) -> dict[str, ExperimentKeys]:
         """The experiments that run, by name."""
-        chosen = self.experiments if self.experiment is None else self.experiment
-        return {name: self.experiments[name] for name in chosen}
+        return {name: self.experiments[name] for name in self._chosen_experiments}
+
+    @property
+    def _chosen_experiments(self) -> list[str]:
+        return list(self.experiments) if self.experiment is None else self.experiment
 
     def _fold_count(self, name: str) -> int | None:
         """Return the number of folds of a data set of ratings or judged lists; None if nothing defines it."""
@@ -191,36 +182,30 @@ class Configuration(Keys):
             yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"
 
     def _data_problems(self) -> Iterator[Problem]:
-        for kind, entries in self.sources.items():
-            for name, entry in entries.items():
-                yield from within((kind, name), entry.origin_problems(name))
-        for first, second in combinations(KINDS, 2):
-            for name in set(self.sources[first]) & set(self.sources[second]):
-                yield (second, name), f"is also defined under {first}: give one of them another name"
-        titled: dict[str, str] = {}
-        for kind, entries in self.sources.items():
-            for name, entry in entries.items():
-                if entry.source and (title := entry.source.title) and (other := titled.setdefault(title, name)) != name:
-                    yield (kind, name, "source", "title"), f"is also that of {other}: tables would show two alike"
-        owners: dict[str, str] = {}
-        for kind, entries in self.sources.items():
-            for name, entry in entries.items():
-                if entry.archive and (owner := owners.setdefault(entry.archive, name)) != name:
-                    yield (kind, name, "archive"), f"is also that of {owner}: every data set has an archive of its own"
+        """Yield what contradicts a data set's name, and what two data sets have in common."""
+        kinds, titles, archives = dict[str, str](), dict[str, str](), dict[str, str]()
+        named = [(kind, name, entry) for kind, entries in self.sources.items() for name, entry in entries.items()]
+        for kind, name, entry in named:
+            yield from within((kind, name), entry.origin_problems(name))
+            if (first := kinds.setdefault(name, kind)) != kind:
+                yield (kind, name), f"is also defined under {first}: give one of them another name"
+            title = entry.source and entry.source.title
+            if title and (other := titles.setdefault(title, name)) != name:
+                yield (kind, name, "source", "title"), f"is also that of {other}: tables would show two alike"
+            if entry.archive and (owner := archives.setdefault(entry.archive, name)) != name:
+                yield (kind, name, "archive"), f"is also that of {owner}: every data set has an archive of its own"
 
     def _distribution_problems(self) -> Iterator[Problem]:
         """Yield protocols without a method, and methods of data sets that nothing defines."""
         method = self.distributions.method
-        if isinstance(method, dict):
-            experiments = self.experiments if self.experiment is None else self.experiment
-            for protocol in dict.fromkeys([*self.protocols, *([HONEST] if experiments else [])]):
-                if protocol not in method:
-                    yield ("distributions", "method"), f"has no method for the protocol {protocol}: add it"
+        of_experiments = [HONEST] if self._chosen_experiments else []
+        for protocol in dict.fromkeys([*self.protocols, *of_experiments]) if isinstance(method, dict) else ():
+            if protocol not in method:
+                yield ("distributions", "method"), f"has no method for the protocol {protocol}: add it"
         defined = [*self.interactions, *self.lists]
-        for name in self.distributions.datasets:
-            if name not in defined:
-                hint = nearest(name, defined)
-                yield ("distributions", "datasets", name), f"is not defined under interactions or lists{hint}"
+        for name in [name for name in self.distributions.datasets if name not in defined]:
+            hint = nearest(name, defined)
+            yield ("distributions", "datasets", name), f"is not defined under interactions or lists{hint}"
 
     def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
         """Check a data set of the bounded half."""
@@ -251,54 +236,45 @@ class Configuration(Keys):
             )
 
     def _comparison_problems(self) -> Iterator[Problem]:
-        for position, name in enumerate(self.compare or []):
+        """Yield what contradicts a comparison, or two of them, or one table that shows them."""
+        running = list(self.comparisons if self.compare is None else self.compare)
+        taken, shown_first = dict[tuple[str, str], str](), dict[tuple[str, str | None], str]()
+        for name in dict.fromkeys((*running, *self.comparisons)):
             if name not in self.comparisons:
                 hint = nearest(name, list(self.comparisons))
-                yield ("compare", position), f"is {name!r}, which comparisons does not define{hint}"
-        defined = self.instances
-        taken: dict[tuple[str, str], str] = {}
-        for name, section in self.comparisons.items():
-            yield from within(("comparisons", name), section.data_problems(defined, self.images))
-            for dataset in section.datasets:
-                there = self._fold_count(defined[dataset].source) if dataset in defined else None
+                yield ("compare", running.index(name)), f"is {name!r}, which comparisons does not define{hint}"
+                continue
+            section, where = self.comparisons[name], ("comparisons", name)
+            yield from within(where, section.data_problems(self.instances, self.images))
+            for position, dataset in enumerate(section.datasets):
+                if (instances := self.instances.get(dataset)) is None:
+                    continue
+                there = self._fold_count(instances.source)
                 if there is not None and max(section.folds) > there:
-                    yield ("comparisons", name, "folds"), f"has {max(section.folds)}, but {dataset} has {there}"
+                    yield (*where, "folds"), f"has {max(section.folds)}, but {dataset} has {there}"
                 for method, base, _, _ in section.trained():
-                    other = taken.setdefault((dataset, method), name)
-                    if other != name:
-                        yield (
-                            ("comparisons", name, "methods", base),
-                            f"also runs on {dataset} in comparisons.{other} as {method}: give it another name",
-                        )
-
-    def _origin_problems(self) -> Iterator[Problem]:
-        """Yield generated data among real ones, or the reverse, in the comparisons that one table shows."""
-        defined = self.instances
-        first: dict[tuple[str, str | None], str] = {}
-        for name in self.comparisons if self.compare is None else self.compare:
-            section = self.comparisons.get(name)
-            for position, dataset in enumerate(section.datasets if section else ()):
-                if dataset in defined:
-                    shown_in = (defined[dataset].kind, defined[dataset].features)
-                    other = first.setdefault(shown_in, dataset)
-                    if other.startswith(SYNTHETIC) != dataset.startswith(SYNTHETIC):
-                        yield (
-                            ("comparisons", name, "datasets", position),
-                            f"is {dataset!r} beside {other!r}: a table shows generated data or real ones, not both; "
-                            "make two studies of them",
-                        )
+                    if (other := taken.setdefault((dataset, method), name)) != name:
+                        text = f"also runs on {dataset} in comparisons.{other} as {method}: give it another name"
+                        yield (*where, "methods", base), text
+                table = (instances.kind, instances.features)
+                beside = shown_first.setdefault(table, dataset) if name in running else dataset
+                if beside.startswith(SYNTHETIC) != dataset.startswith(SYNTHETIC):
+                    yield (
+                        (*where, "datasets", position),
+                        f"is {dataset!r} beside {beside!r}: a table shows generated data or real ones, not both; "
+                        "make two studies of them",
+                    )
 
     def _experiment_problems(self) -> Iterator[Problem]:
-        chosen = self.experiments if self.experiment is None else self.experiment
+        chosen = self._chosen_experiments
         for position, name in enumerate(chosen):
-            for other in chosen:
-                # Results name a variant `study@experiment-variant`.
-                if other.startswith(f"{name}-"):
-                    yield (
-                        ("experiments", other),
-                        f"begins with the name of another experiment, {name!r}, and a hyphen: its variants would count "
-                        "as variants of that one; give it another name",
-                    )
+            # Results name a variant `study@experiment-variant`.
+            for other in [other for other in chosen if other.startswith(f"{name}-")]:
+                yield (
+                    ("experiments", other),
+                    f"begins with the name of another experiment, {name!r}, and a hyphen: its variants would count "
+                    "as variants of that one; give it another name",
+                )
             if name in self.experiments:
                 problems = self.experiments[name].study_problems(name, self, self.instances)
                 yield from within(("experiments", name), problems)

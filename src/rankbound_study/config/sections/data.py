@@ -23,7 +23,6 @@ from rankbound_study.config.data_sets import (
     SampledName,
     Sampling,
     sampled_name,
-    sampling_options,
     samplings_of,
 )
 from rankbound_study.config.lines import listed, shown
@@ -40,6 +39,7 @@ from rankbound_study.config.sections.base import (
     Rate,
     Ratio,
     Seed,
+    optional,
     problem,
 )
 from rankbound_study.config.sections.description import (
@@ -112,26 +112,21 @@ SamplingValue = Annotated[Any, PlainValidator(_sampling, json_schema_input_type=
 
 
 def _ratios(value: Any) -> Any:
-    several = value if isinstance(value, list) else None
-    for ratio in [value] if several is None else several:
-        if type(ratio) is not int or not (OWN if several is None else 1) <= ratio <= LARGEST_RATIO:
+    several = isinstance(value, list)
+    for ratio in value if several else [value]:
+        if type(ratio) is not int or not (1 if several else OWN) <= ratio <= LARGEST_RATIO:
             raise problem(
                 f"is {shown(value)}: expected a whole number of at most {LARGEST_RATIO}, {OWN} for the user's own "
                 "irrelevant items, or a list of ratios from 1 on, of which each user has one"
             )
-    if several is not None and (len(several) < 2 or sorted(set(several)) != several):
+    if several and (len(value) < 2 or sorted(set(value)) != value):
         raise problem(f"is {shown(value)}: expected at least two different ratios in ascending order, such as [1, 2]")
     return value
 
 
-Ratios = Annotated[
-    Any,
-    PlainValidator(
-        _ratios,
-        json_schema_input_type=Annotated[int, Field(ge=OWN, le=LARGEST_RATIO)]
-        | Annotated[Distinct[Ratio], Field(min_length=2)],
-    ),
-]
+_SingleRatio = Annotated[int, Field(ge=OWN, le=LARGEST_RATIO)]
+_SeveralRatios = Annotated[Distinct[Ratio], Field(min_length=2)]
+Ratios = Annotated[Any, PlainValidator(_ratios, json_schema_input_type=_SingleRatio | _SeveralRatios)]
 
 
 class SourceKeys(Keys):
@@ -140,12 +135,12 @@ class SourceKeys(Keys):
     formats: ClassVar[tuple[str, ...]] = ()
     """The formats of descriptions that belong into this section."""
 
-    archive: FileName | None = Field(None, description="File name of the raw archive, below the data folder's raw/")
-    source: DescriptionKeys | None = Field(None, description="What the data set is, unless the project knows it")
-    size: Annotated[int, Field(ge=SMALLEST_GENERATED, le=1_000_000)] | None = Field(
-        None, description="Users, queries or pictures to generate (synthetic data only)"
+    archive: FileName | None = optional("File name of the raw archive, below the data folder's raw/")
+    source: DescriptionKeys | None = optional("What the data set is, unless the project knows it")
+    size: Annotated[int, Field(ge=SMALLEST_GENERATED, le=1_000_000)] | None = optional(
+        "Users, queries or pictures to generate (synthetic data only)"
     )
-    seed: Seed | None = Field(None, description="Seed of synthetic lists")
+    seed: Seed | None = optional("Seed of synthetic lists")
 
     def origin_problems(self, name: str) -> Iterator[Problem]:
         """Yield what contradicts the data set's name."""
@@ -169,8 +164,7 @@ class SourceKeys(Keys):
 
     def n_folds(self, name: str) -> int:
         """Return the number of folds of the data set of that name."""
-        described = self.described(name)
-        return described.n_folds if described else ORDINARY_FOLDS
+        return described.n_folds if (described := self.described(name)) else ORDINARY_FOLDS
 
     def described(self, name: str) -> DescriptionKeys | None:
         """Return the description of the data set of that name; None for generated data."""
@@ -209,8 +203,8 @@ class InteractionKeys(SourceKeys):
         description="Smallest relevant rating"
     )
     min_relevant: int = Field(ge=5, le=1_000_000, description="Smallest number of relevant items of a user, 1 per fold")
-    nsr: Axis[Ratios] | None = Field(
-        None, description="Negatives per relevant item; 0: the user's own; a list: each user has one of these ratios"
+    nsr: Axis[Ratios] | None = optional(
+        "Negatives per relevant item; 0: the user's own; a list: each user has one of these ratios"
     )
     sampling: Axis[SamplingValue] = Field(
         [UNIFORM], description="How negatives are chosen, by part if they differ; full: all irrelevant items"
@@ -219,11 +213,11 @@ class InteractionKeys(SourceKeys):
         description="Share of a user's training positives for validation"
     )
     seed: Seed = Field(description="Seed of folds and negatives (and of synthetic ratings)")
-    repeats: Annotated[int, Field(ge=1, le=25)] | None = Field(
-        None, description="Times that random folds and their negatives are drawn; training seeds take turns (absent: 1)"
+    repeats: Annotated[int, Field(ge=1, le=25)] | None = optional(
+        "Times that random folds and their negatives are drawn; training seeds take turns (absent: 1)"
     )
-    planted: PlantedKeys | None = Field(
-        None, description="Sizes and tastes of generated ratings (absent: those of synthetic-movielens)"
+    planted: PlantedKeys | None = optional(
+        "Sizes and tastes of generated ratings (absent: those of synthetic-movielens)"
     )
 
     def problems(self) -> Iterator[Problem]:
@@ -252,7 +246,9 @@ class InteractionKeys(SourceKeys):
         for sampling, nsr in samplings_of(self.sampling, self.nsr):
             sampled, ratio = sampled_name(name, sampling, nsr)
             file = sampled if ratio is None else f"{sampled}-nsr{ratio}"
-            options = {**shared, **sampling_options(sampling, nsr)}
+            options = {**shared, "nsr": list(nsr) if isinstance(nsr, tuple) else nsr}
+            # Uniform draws are the default of the step `sample`.
+            options |= {} if sampling == PLAIN else {"sampling": sampling._asdict()}
             yield Instances(file, name, "interactions", DataSet(sampled, ratio), options)
 
 
@@ -266,12 +262,8 @@ def _threshold(value: Any) -> Any:
     raise problem(f"is {shown(value)}: expected the smallest relevant label, 1 to {_LARGEST_LABEL}, or {GRADED}")
 
 
-Threshold = Annotated[
-    Any,
-    PlainValidator(
-        _threshold, json_schema_input_type=Annotated[int, Field(ge=1, le=_LARGEST_LABEL)] | Literal["graded"]
-    ),
-]
+_Label = Annotated[int, Field(ge=1, le=_LARGEST_LABEL)]
+Threshold = Annotated[Any, PlainValidator(_threshold, json_schema_input_type=_Label | Literal["graded"])]
 
 
 class ListKeys(SourceKeys):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, Problem, Seed
+from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, Problem, Seed, optional
 
 LISTS, RATINGS, FACES, WEIGHTS = ("letor", "lightgbm", "table"), "ratings", "faces", "weights"
 CONVERTED = (*LISTS, RATINGS, FACES)
@@ -23,6 +23,10 @@ LAST, HIGHEST, SUM = REPEATS = ("last", "highest", "sum")
 """What becomes of several ratings of an item by a user."""
 
 SPLIT_KEYS = ("parts", "folds", "fold_pattern", "random_parts", "by_time")
+OF_TABLES = ("table", RATINGS)
+OF_FORMATS = {"columns": OF_TABLES, "labels": OF_TABLES, "encoding": (RATINGS,), "repeats": (RATINGS,)}
+"""Keys that descriptions of some formats have."""
+
 NUMBER = "{fold}"
 """Stands for the number of a fold in the names of its files."""
 
@@ -57,7 +61,7 @@ class ContentKeys(Keys):
     algorithm: Annotated[str, Allowed("sha256", "md5")] = Field("sha256", description="Of the checksums of members")
     line_ends: Annotated[str, Allowed("as-is", "any")] = Field("as-is", description="any: CRLF counts as LF")
     members: dict[Text, Checksum] = Field({}, description="Checksums by the ends of the members' paths")
-    file: Checksum | None = Field(None, description="SHA-256 of a file that is no archive")
+    file: Checksum | None = optional("SHA-256 of a file that is no archive")
 
 
 class FolderKeys(Keys):
@@ -67,7 +71,7 @@ class FolderKeys(Keys):
     count: Positive = Field(description="Number of files")
     names: Checksum = Field(description="SHA-256 of the sorted names, a line each")
     editions: dict[str, Checksum] = Field({}, description="Bytes of all files: SHA-256 of their checksums and names")
-    unknown_from: Positive | None = Field(None, description="Megabytes from which the names alone are compared")
+    unknown_from: Positive | None = optional("Megabytes from which the names alone are compared")
 
 
 class LimitKeys(Keys):
@@ -89,11 +93,11 @@ class ColumnKeys(Keys):
     """The columns of a table, by their names; by their numbers from 1 where no line names them."""
 
     topic: Text = Field(description="Query or user")
-    item: Text | None = Field(None, description="Document or item (judged items: topic and row number by default)")
-    relevance: Text | None = Field(None, description="Label of a judged item")
-    rating: Text | None = Field(None, description="Rating (absent: every row is a rating of 1)")
-    timestamp: Text | None = Field(None, description="Time of a rating: a whole number, or an ISO date (absent: 0)")
-    features: Files | None = Field(None, description="Features of a judged item (default: all other numeric columns)")
+    item: Text | None = optional("Document or item (judged items: topic and row number by default)")
+    relevance: Text | None = optional("Label of a judged item")
+    rating: Text | None = optional("Rating (absent: every row is a rating of 1)")
+    timestamp: Text | None = optional("Time of a rating: a whole number, or an ISO date (absent: 0)")
+    features: Files | None = optional("Features of a judged item (default: all other numeric columns)")
 
 
 class ScaleKeys(Keys):
@@ -108,10 +112,16 @@ class FoldKeys(Keys):
     """The files of a fold."""
 
     train: Files = Field(description="Files to train on")
-    validation: Files | None = Field(
-        None, description="Files that select the epoch (absent: a share of train's topics, or of each user's items)"
+    validation: Files | None = optional(
+        "Files that select the epoch (absent: a share of train's topics, or of each user's items)"
     )
     test: Files = Field(description="Files to test on")
+
+    @property
+    def files(self) -> dict[str, list[str]]:
+        """The files of each split that has some."""
+        named = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {split: names for split, names in named.items() if names}
 
 
 class FoldPatternKeys(FoldKeys):
@@ -134,53 +144,48 @@ class DescriptionKeys(Keys):
     """What a data set is."""
 
     format: Annotated[str, Allowed(*FORMATS)] = Field(description="Layout of the files")
-    title: Title | None = Field(None, description="Name of the data set in tables, figures and messages")
-    homepage: Text | None = Field(None, description="Where it is published")
-    terms: Text | None = Field(None, description="Terms of its use")
-    citation: Text | None = Field(None, description="How to cite it")
-    remark: Text | None = Field(None, description="What the check of its content does not cover")
+    title: Title | None = optional("Name of the data set in tables, figures and messages")
+    homepage: Text | None = optional("Where it is published")
+    terms: Text | None = optional("Terms of its use")
+    citation: Text | None = optional("How to cite it")
+    remark: Text | None = optional("What the check of its content does not cover")
 
-    path: Text | None = Field(None, description="A file, an archive or a folder of yours, read where it lies")
-    archives: Files | None = Field(None, description="Names of the archive at a mirror, preferred first")
-    addresses: Files | None = Field(None, description="URLs of the archive")
-    content: ContentKeys | None = Field(None, description="Checksums of the content")
-    folder: FolderKeys | None = Field(None, description="A folder of the archive that is compared as a whole")
-    limits: LimitKeys | None = Field(None, description="What the archive may hold at most")
-    sizes: SizeKeys | None = Field(None, description="Numbers of topics and rows; others are errors")
+    path: Text | None = optional("A file, an archive or a folder of yours, read where it lies")
+    archives: Files | None = optional("Names of the archive at a mirror, preferred first")
+    addresses: Files | None = optional("URLs of the archive")
+    content: ContentKeys | None = optional("Checksums of the content")
+    folder: FolderKeys | None = optional("A folder of the archive that is compared as a whole")
+    limits: LimitKeys | None = optional("What the archive may hold at most")
+    sizes: SizeKeys | None = optional("Numbers of topics and rows; others are errors")
 
-    files: Files | None = Field(
-        None, description="Members or files to read (default: those of the folds, or the only one)"
-    )
+    files: Files | None = optional("Members or files to read (default: those of the folds, or the only one)")
     groups: Text = Field(".query", description="lightgbm: what the names of files with the sizes of queries end in")
-    columns: ColumnKeys | None = Field(None, description="table and ratings: the columns")
+    columns: ColumnKeys | None = optional("table and ratings: the columns")
     separator: Annotated[str, Field(min_length=1, max_length=4)] = Field(",", description="ratings: between columns")
     ids: Annotated[str, Allowed(NUMBERS, TEXTS)] = Field(NUMBERS, description="ratings: what users and items are")
     encoding: Annotated[str, Allowed(UTF_8, LATIN_1)] = Field(UTF_8, description="ratings: of text")
     header: bool = Field(True, description="ratings: the first line names the columns")
-    labels: Files | None = Field(
-        None, description="table and ratings: labels or ratings that are words, ascending: the first counts as 0"
+    labels: Files | None = optional(
+        "table and ratings: labels or ratings that are words, ascending: the first counts as 0"
     )
-    repeats: Annotated[str, Allowed(*REPEATS)] | None = Field(
-        None,
-        description="ratings: several rows of a user and an item are one, with their last or highest rating, or the "
-        "sum (without ratings: their number); absent: errors",
+    repeats: Annotated[str, Allowed(*REPEATS)] | None = optional(
+        "ratings: several rows of a user and an item are one, with their last or highest rating, or the "
+        "sum (without ratings: their number); absent: errors"
     )
-    scale: ScaleKeys | None = Field(None, description="ratings: those that occur; others are errors")
-    features: Positive | None = Field(None, description="Number of features (default: as found)")
-    largest_label: Annotated[int, Field(ge=1, le=127)] | None = Field(None, description="Larger labels are errors")
+    scale: ScaleKeys | None = optional("ratings: those that occur; others are errors")
+    features: Positive | None = optional("Number of features (default: as found)")
+    largest_label: Annotated[int, Field(ge=1, le=127)] | None = optional("Larger labels are errors")
 
-    parts: Files | None = Field(
-        None, description="Files of disjoint topics: fold k trains on k, k+1, ..., tests on the last"
-    )
+    parts: Files | None = optional("Files of disjoint topics: fold k trains on k, k+1, ..., tests on the last")
     copies: dict[Text, Text] = Field({}, description="Members that are the same part, and so have the same size")
-    folds: Annotated[list[FoldKeys], Field(min_length=1, max_length=100)] | None = Field(
-        None, description="The files of each fold; its test topics may recur in other folds"
+    folds: Annotated[list[FoldKeys], Field(min_length=1, max_length=100)] | None = optional(
+        "The files of each fold; its test topics may recur in other folds"
     )
-    fold_pattern: FoldPatternKeys | None = Field(None, description="The files of every fold")
-    random_parts: Annotated[int, Field(ge=FEWEST_PARTS, le=100)] | None = Field(
-        None, description="Number of parts to which topics are dealt at random; folds as those of parts"
+    fold_pattern: FoldPatternKeys | None = optional("The files of every fold")
+    random_parts: Annotated[int, Field(ge=FEWEST_PARTS, le=100)] | None = optional(
+        "Number of parts to which topics are dealt at random; folds as those of parts"
     )
-    by_time: TimeKeys | None = Field(None, description="ratings: test on the latest relevant items")
+    by_time: TimeKeys | None = optional("ratings: test on the latest relevant items")
     validation_share: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.2, description="Share of the training topics for validation where no file is given for it"
     )
@@ -191,7 +196,10 @@ class DescriptionKeys(Keys):
         yield from self._split_problems()
         if self.parts is not None and len(self.parts) < FEWEST_PARTS:
             yield ("parts",), f"has {len(self.parts)} files: expected at least {FEWEST_PARTS}"
-        yield from self._pattern_problems()
+        pattern = self.fold_pattern
+        for split, names in pattern.files.items() if pattern is not None and pattern.count > 1 else ():
+            if not any(NUMBER in name for name in names):
+                yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
         yield from self._column_problems()
 
     def _split_problems(self) -> Iterator[Problem]:
@@ -208,66 +216,45 @@ class DescriptionKeys(Keys):
         elif len(splits) > 1:
             yield (), f"has {' and '.join(splits)}: give one of folds, fold_pattern and by_time, or none of them"
         if self.format == RATINGS:
-            yield from self._of_lists_alone()
-
-    def _of_lists_alone(self) -> Iterator[Problem]:
-        for key in sorted({"validation_share", "seed"} & self.model_fields_set):
-            yield (key,), "is for judged lists: for ratings it stands beside source"
-        if self.files is not None and self.given_folds:
-            yield ("files",), "is set beside the files of folds: remove it"
-        if self.by_time is not None and self.columns is not None and self.columns.timestamp is None:
-            yield ("columns",), "needs a timestamp, by which by_time splits"
-
-    def _pattern_problems(self) -> Iterator[Problem]:
-        pattern = self.fold_pattern
-        if pattern is None or pattern.count == 1:
-            return
-        for split in ("train", "validation", "test"):
-            names = getattr(pattern, split)
-            if names and not any(NUMBER in name for name in names):
-                yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
+            for key in sorted({"validation_share", "seed"} & self.model_fields_set):
+                yield (key,), "is for judged lists: for ratings it stands beside source"
+            if self.files is not None and self.given_folds:
+                yield ("files",), "is set beside the files of folds: remove it"
 
     def _column_problems(self) -> Iterator[Problem]:
-        if self.labels is not None and self.format not in ("table", RATINGS):
-            yield ("labels",), f"is for table and ratings, but the format is {self.format}"
-        if self.format != RATINGS:
-            for key in sorted({"encoding", "repeats"} & self.model_fields_set):
-                yield (key,), f"is for ratings, but the format is {self.format}"
-        if self.format == RATINGS and self.columns is None:
-            yield (), "needs columns: those of the topic (user), the item, and usually the rating"
+        for key, formats in OF_FORMATS.items():
+            if key in self.model_fields_set and self.format not in formats:
+                yield (key,), f"is for {' and '.join(formats)}, but the format is {self.format}"
         if self.columns is None:
+            if self.format == RATINGS:
+                yield (), "needs columns: those of the topic (user), the item, and usually the rating"
             return
-        if self.format not in ("table", RATINGS):
-            yield ("columns",), f"is for table and ratings, but the format is {self.format}"
         if self.labels is not None and len(set(self.labels)) < len(self.labels):
             yield ("labels",), "has a word twice"
-        foreign = ("rating", "timestamp") if self.format == "table" else ("relevance", "features")
-        for key in foreign:
+        for key in ("rating", "timestamp") if self.format == "table" else ("relevance", "features"):
             if getattr(self.columns, key) is not None:
                 yield ("columns", key), f"is not for {self.format}"
         if self.format == RATINGS and self.columns.item is None:
             yield ("columns",), "needs an item"
+        if self.format == RATINGS and self.by_time is not None and self.columns.timestamp is None:
+            yield ("columns",), "needs a timestamp, by which by_time splits"
 
     @property
     def n_folds(self) -> int:
         """The number of folds that its files make; 5 for ratings that are cut at random, 1 by time."""
         if self.by_time is not None:
             return 1
-        if self.fold_pattern is not None:
-            return self.fold_pattern.count
-        if self.folds is not None:
-            return len(self.folds)
-        return self.random_parts or len(self.parts or ()) or ORDINARY_FOLDS
+        return len(self.given_folds) or self.random_parts or len(self.parts or ()) or ORDINARY_FOLDS
 
     @property
     def given_folds(self) -> list[dict[str, list[str]]]:
         """The files of each fold by split, if the folds are given by files."""
-        if self.fold_pattern is None:
-            return [_files_of(fold) for fold in self.folds or ()]
-        pattern = _files_of(self.fold_pattern)
+        pattern = self.fold_pattern
+        if pattern is None:
+            return [fold.files for fold in self.folds or ()]
         return [
-            {split: [name.replace(NUMBER, str(fold)) for name in names] for split, names in pattern.items()}
-            for fold in range(self.fold_pattern.first, self.fold_pattern.first + self.fold_pattern.count)
+            {split: [name.replace(NUMBER, str(number)) for name in names] for split, names in pattern.files.items()}
+            for number in range(pattern.first, pattern.first + pattern.count)
         ]
 
     @property
@@ -286,11 +273,6 @@ class DescriptionKeys(Keys):
         """The members to read, each once; none where the only file is to be read."""
         of_folds = [name for fold in self.given_folds for names in fold.values() for name in names]
         return list(dict.fromkeys(self.files or self.parts or of_folds))
-
-
-def _files_of(fold: FoldKeys) -> dict[str, list[str]]:
-    named = {split: getattr(fold, split) for split in ("train", "validation", "test")}
-    return {split: names for split, names in named.items() if names}
 
 
 ARCHIVES = (".zip", ".rar")

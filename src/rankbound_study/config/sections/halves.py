@@ -6,6 +6,7 @@ study's own runs. Their random seeds are the study's, so both are paired.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import Field
@@ -16,6 +17,7 @@ from rankbound_study.config.data_sets import Instances, SampledName
 from rankbound_study.config.lines import listed, nearest
 from rankbound_study.config.list_weights import EXPECTED, LIST_WEIGHTS, PATTERN, ListWeights
 from rankbound_study.config.score_distributions import METHODS, needs_distributions
+from rankbound_study.config.sections import training as models
 from rankbound_study.config.sections.base import (
     METRIC_LOSSES,
     Allowed,
@@ -36,29 +38,10 @@ from rankbound_study.config.sections.base import (
     TrainingSeed,
     Width,
     Widths,
+    optional,
     within,
 )
 from rankbound_study.config.sections.data import ImageKeys
-from rankbound_study.config.sections.training import (
-    BOUNDED_MODELS,
-    LAMBDARANK_NORM,
-    OF_METRICS,
-    Activation,
-    Bias,
-    BoostedTreeKeys,
-    ConvolutionKeys,
-    LinearKeys,
-    MatrixFactorizationKeys,
-    Method,
-    MethodSettings,
-    NetworkKeys,
-    PenalisedKeys,
-    RandomForestKeys,
-    RankerKeys,
-    Scale,
-    TrainerSettings,
-    TreeOptions,
-)
 from rankbound_study.vocabulary import BOOSTED_TREES, HONEST, JUDGED_BY
 
 if TYPE_CHECKING:
@@ -68,7 +51,7 @@ if TYPE_CHECKING:
 class TrainingKeys(Keys):
     """The model of a data set and its budget, the same for all losses and boundings."""
 
-    model: Annotated[MatrixFactorizationKeys | NetworkKeys, Field(discriminator="name")] = Field(
+    model: Annotated[models.MatrixFactorizationKeys | models.NetworkKeys, Field(discriminator="name")] = Field(
         description="The model to train"
     )
     learning_rate: dict[Protocol, Rates] = Field(
@@ -76,9 +59,7 @@ class TrainingKeys(Keys):
     )
     epochs: Epochs = Field(description="Number of epochs, of which the protocol selects one")
     batch_size: Positive = Field(description="Lists in a batch")
-    scale: Scale | None = Field(
-        None, description="Features standardised by the training items, or (absent, none) as they are"
-    )
+    scale: models.Scale | None = optional("Features standardised by the training items, or (absent, none) as they are")
 
     def problems(self) -> Iterator[Problem]:
         """Yield a scale of features for a model that reads none."""
@@ -96,22 +77,26 @@ class MethodKeys(Keys):
     family: Annotated[str, Allowed("rank", "class", "reg")] = Field(
         description="Ranks items, classifies them as relevant or not, or estimates their values"
     )
-    model: Annotated[Method, Field(discriminator="name")] = Field(description="The model to fit")
+    model: Annotated[models.Method, Field(discriminator="name")] = Field(description="The model to fit")
     loss: Loss = Field(description="The loss, as the library names it")
-    target: Annotated[str, Allowed("relevance", "value")] | None = Field(
-        None, description="The training target: relevance labels, or the items' own values (ages)"
+    target: Annotated[str, Allowed("relevance", "value")] | None = optional(
+        "The training target: relevance labels, or the items' own values (ages)"
     )
-    settings: MethodSettings | None = Field(
-        None, description="Settings that take precedence over the comparison's; null removes one"
+    settings: models.MethodSettings | None = optional(
+        "Settings that take precedence over the comparison's; null removes one"
     )
 
     def problems(self) -> Iterator[Problem]:
         """Yield losses and targets that the model does not take."""
-        if isinstance(self.model, RandomForestKeys | PenalisedKeys) and self.loss != "squared":
+        if isinstance(self.model, models.RandomForestKeys | models.PenalisedKeys) and self.loss != "squared":
             yield ("loss",), f"is {self.loss!r}: {self.model.name} requires squared"
-        if isinstance(self.model, RankerKeys) and self.model.name not in OF_METRICS and self.loss != OWN_LOSS:
+        if (
+            isinstance(self.model, models.RankerKeys)
+            and self.model.name not in models.OF_METRICS
+            and self.loss != OWN_LOSS
+        ):
             yield ("loss",), f"is {self.loss!r}: {self.model.name} has its own, which {OWN_LOSS} stands for"
-        if isinstance(self.model, PenalisedKeys) and self.target != "value":
+        if isinstance(self.model, models.PenalisedKeys) and self.target != "value":
             yield (), "is a regression: it needs target: value"
 
 
@@ -122,13 +107,12 @@ class ComparisonKeys(Keys):
     judged_by: Annotated[str, Allowed("nDCG", "nDCG@10", "AP", "PairAccuracy")] = Field(
         description="The metric that selects an epoch on the validation part"
     )
-    feature_counts: Axis[Positive] | None = Field(
-        None,
-        description="Numbers of randomly drawn feature columns; every method runs once per number; ascending",
+    feature_counts: Axis[Positive] | None = optional(
+        "Numbers of randomly drawn feature columns; every method runs once per number; ascending"
     )
     folds: Axis[Fold] = Field(description="Folds that run")
     seeds: Axis[TrainingSeed] = Field(description="Repetitions of every training")
-    settings: MethodSettings | None = Field(None, description="Settings of the trainer, unless a method has its own")
+    settings: models.MethodSettings | None = optional("Settings of the trainer, unless a method has its own")
     methods: dict[
         Annotated[
             str,
@@ -146,18 +130,14 @@ class ComparisonKeys(Keys):
         if counts != sorted(counts):
             yield ("feature_counts",), f"is {counts}: expected ascending numbers, {sorted(counts)}"
         for name, method in self.methods.items():
-            if counts and isinstance(method.model, ConvolutionKeys):
-                yield (
-                    ("methods", name),
-                    "is a cnn, which reads whole pictures, not some of their pixels (feature_counts): remove it from "
-                    "this comparison",
-                )
-            if isinstance(method.model, NetworkKeys | LinearKeys | ConvolutionKeys):
-                for key in [key for key in TrainerSettings.model_fields if key not in self.settings_of(method)]:
-                    yield (
-                        ("methods", name),
-                        f"is trained without {key}: neither its settings nor the comparison's have one",
-                    )
+            where = ("methods", name)
+            if counts and isinstance(method.model, models.ConvolutionKeys):
+                text = "is a cnn, which reads whole pictures, not some of their pixels (feature_counts)"
+                yield where, f"{text}: remove it from this comparison"
+            if isinstance(method.model, models.NetworkKeys | models.LinearKeys | models.ConvolutionKeys):
+                settings = self.settings_of(method)
+                for key in (key for key in models.TrainerSettings.model_fields if key not in settings):
+                    yield where, f"is trained without {key}: neither its settings nor the comparison's have one"
 
     def data_problems(self, defined: Mapping[str, Instances], images: Mapping[str, ImageKeys]) -> Iterator[Problem]:
         """Yield data sets that nothing defines, and those that the methods cannot use."""
@@ -179,15 +159,14 @@ class ComparisonKeys(Keys):
                 if instances.features and images[instances.source].vgg16_side is None:
                     yield where, f"is {name!r}, which needs images.{instances.source}.vgg16_side"
                 continue
-            for method in [method for method, own in self.methods.items() if own.target == "value"]:
+            for method in (method for method, own in self.methods.items() if own.target == "value"):
                 yield ("methods", method, "target"), f"is value: items of {name} have only relevance labels"
 
     def trained(self) -> Iterator[tuple[str, str, MethodKeys, int | None]]:
         """Yield each method with its names in the results and here; with `feature_counts`, once for each count."""
-        for name, method in self.methods.items():
-            counts: Sequence[int | None] = self.feature_counts or (None,)
-            for count in counts:
-                yield name if count is None else f"{name}{OF_FEATURES}{count}", name, method, count
+        counts: Sequence[int | None] = self.feature_counts or (None,)
+        for (name, method), count in product(self.methods.items(), counts):
+            yield name if count is None else f"{name}{OF_FEATURES}{count}", name, method, count
 
     def settings_of(self, method: MethodKeys) -> dict[str, Any]:
         """Return the comparison's settings with the method's own merged over them; null removes one.
@@ -196,65 +175,61 @@ class ComparisonKeys(Keys):
         """
         merged = {key: value for own in (self.settings, method.settings) if own for key, value in own.given().items()}
         kept = {
-            RankerKeys: ("scale", "epochs"),
-            PenalisedKeys: ("scale", "shift"),
-            BoostedTreeKeys: ("shift",),
-            RandomForestKeys: ("shift",),
+            models.RankerKeys: ("scale", "epochs"),
+            models.PenalisedKeys: ("scale", "shift"),
+            models.BoostedTreeKeys: ("shift",),
+            models.RandomForestKeys: ("shift",),
         }
         names = kept.get(type(method.model), tuple(merged))
         return {key: value for key, value in merged.items() if value is not None and key in names}
 
 
-MODELS = {get_args(model.model_fields["name"].annotation)[0]: model for model in BOUNDED_MODELS}
+MODELS = {get_args(model.model_fields["name"].annotation)[0]: model for model in models.BOUNDED_MODELS}
 """The models whose options a variant may change, or state for another model."""
 
-OF_TRAINER = {*TrainerSettings.model_fields, "scale", LIST_WEIGHTS}
+OF_TRAINER = {*models.TrainerSettings.model_fields, "scale", LIST_WEIGHTS}
 """The settings of models that are trained by epochs; trees have none of them."""
 
 
-class ModelOptions(TreeOptions):
+class ModelOptions(models.TreeOptions):
     """Options of the model that a variant changes, or another model by its name, with all of its options."""
 
-    name: Annotated[str, Allowed(*MODELS)] | None = Field(
-        None, description="Name of the model (absent: that of the data set)"
+    name: Annotated[str, Allowed(*MODELS)] | None = optional("Name of the model (absent: that of the data set)")
+    rounds: Epochs | None = optional("Trees to grow, of which the validation part selects the number")
+    every: Positive | None = optional("Trees between measurements")
+    learning_rate: Rates | None = optional("Learning rate of boosting, or a grid of rates")
+    lambdarank_norm: bool | None = optional(models.LAMBDARANK_NORM)
+    factors: Width | None = optional("Length of a topic's or item's vector")
+    bias: models.Bias | None = optional(
+        "A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
     )
-    rounds: Epochs | None = Field(None, description="Trees to grow, of which the validation part selects the number")
-    every: Positive | None = Field(None, description="Trees between measurements")
-    learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
-    lambdarank_norm: bool | None = Field(None, description=LAMBDARANK_NORM)
-    factors: Width | None = Field(None, description="Length of a topic's or item's vector")
-    bias: Bias | None = Field(
-        None, description="A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
-    )
-    spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
-    hidden: Widths | None = Field(None, description="Width of each hidden layer")
-    activation: Activation | None = Field(None, description="Activation after each hidden layer")
+    spread: Rate | None = optional("Largest absolute initial value of the factors, which start uniform")
+    hidden: Widths | None = optional("Width of each hidden layer")
+    activation: models.Activation | None = optional("Activation after each hidden layer")
 
 
-class VariantKeys(TrainerSettings):
+class VariantKeys(models.TrainerSettings):
     """Changed settings of the trainings."""
 
-    model: ModelOptions | None = Field(None, description="Options of the model")
-    temperature: Rate | None = Field(None, description="Temperature of the sigmoid in a smooth rank")
-    distributions: Annotated[str, Allowed(*METHODS)] | None = Field(
-        None, description="How the score distributions of the distribution bounding are made (absent: as usual)"
+    model: ModelOptions | None = optional("Options of the model")
+    temperature: Rate | None = optional("Temperature of the sigmoid in a smooth rank")
+    distributions: Annotated[str, Allowed(*METHODS)] | None = optional(
+        "How the score distributions of the distribution bounding are made (absent: as usual)"
     )
-    validation_share: ProperShare | None = Field(
-        None,
-        description="For data sets of ratings: share of each user's training ratings for validation "
-        "(absent: as sampled)",
+    validation_share: ProperShare | None = optional(
+        "For data sets of ratings: share of each user's training ratings for validation (absent: as sampled)"
     )
-    test_nsr: Ratio | None = Field(
-        None, description="For data sets of ratings: sampling ratio of the test lists (absent: that of the training)"
+    test_nsr: Ratio | None = optional(
+        "For data sets of ratings: sampling ratio of the test lists (absent: that of the training)"
     )
-    test_relevant: Positive | None = Field(
-        None, description="Number of relevant items kept per test list, drawn at random (absent: all)"
+    test_relevant: Positive | None = optional(
+        "Number of relevant items kept per test list, drawn at random (absent: all)"
     )
-    list_weights: Annotated[str, Allowed(pattern=PATTERN, expected=EXPECTED)] | None = Field(
-        None, description="Weights of the training lists, with mean 1 (absent: each list counts alike)"
+    list_weights: Annotated[str, Allowed(pattern=PATTERN, expected=EXPECTED)] | None = optional(
+        "Weights of the training lists, with mean 1 (absent: each list counts alike)"
     )
-    judged_by: Annotated[str, Allowed("nDCG", "AP", "RR", "P@5", "P@10", "nDCG@10")] | None = Field(
-        None, description="The metric that selects an epoch on the validation part (absent: the loss' own)"
+    judged_by: Annotated[str, Allowed("nDCG", "AP", "RR", "P@5", "P@10", "nDCG@10")] | None = optional(
+        "The metric that selects an epoch on the validation part (absent: the loss' own)"
     )
 
     def problems(self) -> Iterator[Problem]:
@@ -277,12 +252,10 @@ class VariantKeys(TrainerSettings):
         yield from within(("model",), self._model_problems(name, usual, instances))
         sized = [bounding for bounding in boundings if needs_distributions(bounding)]
         if self.distributions is not None and not sized:
-            yield (
-                ("distributions",),
-                "is for the bounding distribution, which boundings has not: add it, or remove this",
-            )
+            text = "is for the bounding distribution, which boundings has not: add it, or remove this"
+            yield ("distributions",), text
         if not instances.data_set.sampled:
-            for key in [key for key in ("test_nsr", "validation_share") if key in self.model_fields_set]:
+            for key in sorted({"test_nsr", "validation_share"} & self.model_fields_set):
                 yield (key,), f"is for data sets of ratings only, and {instances.name} has judged lists"
             return
         sampling = SampledName.of(instances.data_set.dataset).sampling
@@ -292,13 +265,11 @@ class VariantKeys(TrainerSettings):
         if self.test_nsr is not None and (not instances.data_set.nsr or sampling.train != sampling.test):
             yield ("test_nsr",), f"needs lists drawn at one ratio, and {instances.name} has others"
         elif self.test_nsr is not None and self.test_nsr not in ratios:
-            there = listed([str(ratio) for ratio in ratios])
+            there = listed(list(map(str, ratios)))
             yield ("test_nsr",), f"is {self.test_nsr}, but interactions.{instances.source}.nsr has {there}"
         if self.validation_share is not None and sized:
-            yield (
-                ("validation_share",),
-                f"changes the list sizes, for which {sized[0]} needs tables: remove that bounding",
-            )
+            text = f"changes the list sizes, for which {sized[0]} needs tables: remove that bounding"
+            yield ("validation_share",), text
 
     def _model_problems(self, name: str, usual: str, instances: Instances) -> Iterator[Problem]:
         """Yield options that a model does not have, those that another one lacks, and models that nothing fits."""
@@ -310,9 +281,10 @@ class VariantKeys(TrainerSettings):
             yield (option,), f"is not an option of {name}{owner} ({its})"
         if name == usual:
             return
-        for option in [option for option, field in options.items() if field.is_required() and option not in stated]:
-            yield (), f"is {name} without {option}: give it a value"
-        reads_topics = MODELS[name] is MatrixFactorizationKeys
+        for option, field in options.items():
+            if field.is_required() and option not in stated:
+                yield (), f"is {name} without {option}: give it a value"
+        reads_topics = MODELS[name] is models.MatrixFactorizationKeys
         if reads_topics != instances.data_set.sampled:
             reads = "items that recur between topics" if reads_topics else "features"
             yield ("name",), f"is {name}, which reads {reads}: {instances.name} has none"
@@ -364,13 +336,13 @@ class ExperimentKeys(Keys):
     """Variants of the trainings of some data sets; unspecified axes are the study's."""
 
     datasets: Axis[Name] = Field(description="Data sets as training reads them: movielens-nsr2, mq2008-label1")
-    losses: Axis[Loss] | None = Field(
-        None, description="Losses that models are trained on, as the library names them (absent: those of the study)"
+    losses: Axis[Loss] | None = optional(
+        "Losses that models are trained on, as the library names them (absent: those of the study)"
     )
-    boundings: Axis[Bounding] | None = Field(None, description="Boundings of each loss (absent: those of the study)")
-    folds: Axis[Fold] | None = Field(None, description="Folds that run (absent: those of the study)")
-    seeds: Axis[TrainingSeed] | None = Field(
-        None, description="Repetitions of every training (absent: the study's of the honest protocol)"
+    boundings: Axis[Bounding] | None = optional("Boundings of each loss (absent: those of the study)")
+    folds: Axis[Fold] | None = optional("Folds that run (absent: those of the study)")
+    seeds: Axis[TrainingSeed] | None = optional(
+        "Repetitions of every training (absent: the study's of the honest protocol)"
     )
     crossed: bool = Field(
         True, description="Train every fold with every seed; false: they take turns, fold 1 with the first seed, ..."
@@ -379,18 +351,10 @@ class ExperimentKeys(Keys):
 
     def trained(self, name: str, config: "Configuration") -> Iterator[Variant]:
         """Yield every variant with its trainings; unspecified axes are the study's."""
+        axes = (self.losses or config.losses, self.boundings or config.boundings, self.folds or config.folds)
+        seeds = self.seeds or config.seeds.get(HONEST, [0])
         for variant, changes in self.variants.items():
-            yield Variant(
-                name,
-                variant,
-                self.datasets,
-                self.losses or config.losses,
-                self.boundings or config.boundings,
-                self.folds or config.folds,
-                self.seeds or config.seeds.get(HONEST, [0]),
-                self.crossed,
-                changes,
-            )
+            yield Variant(name, variant, self.datasets, *axes, seeds, self.crossed, changes)
 
     def study_problems(self, name: str, config: "Configuration", defined: Mapping[str, Instances]) -> Iterator[Problem]:
         """Yield what contradicts the rest of the study."""
@@ -407,22 +371,13 @@ class ExperimentKeys(Keys):
                 for variant, changes in self.variants.items():
                     problems = changes.data_problems(defined[dataset], boundings, config)
                     yield from within(("variants", variant), problems)
-        yield from self._loss_problems(boundings)
-        yield from self._weight_problems()
-
-    def _loss_problems(self, boundings: Sequence[str]) -> Iterator[Problem]:
-        """Losses other than the study's cannot be bounded, and no metric judges them."""
         for position, loss in enumerate(self.losses or []):
-            if loss in JUDGED_BY:
-                continue
-            if list(boundings) != ["none"]:
+            # Losses other than the study's cannot be bounded, and no metric judges them.
+            if loss not in JUDGED_BY and list(boundings) != ["none"]:
                 yield ("losses", position), f"is {loss!r}, which cannot be bounded: boundings should be [none]"
             for variant, changes in self.variants.items():
-                if changes.judged_by is None:
+                if loss not in JUDGED_BY and changes.judged_by is None:
                     yield ("variants", variant), f"has no judged_by, which {loss!r} needs: it has no metric of its own"
-
-    def _weight_problems(self) -> Iterator[Problem]:
-        """Yield weights of a bounding for losses without a metric."""
         without = [loss for loss in self.losses or [] if split_text(loss, "loss")[0] not in METRIC_LOSSES]
         for variant, changes in self.variants.items():
             text = changes.list_weights

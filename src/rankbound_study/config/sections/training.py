@@ -15,6 +15,7 @@ from rankbound_study.config.sections.base import (
     Share,
     Width,
     Widths,
+    optional,
 )
 
 Scale = Annotated[str, Allowed("standard", "none")]
@@ -29,10 +30,8 @@ class MatrixFactorizationKeys(Keys):
 
     name: Literal["matrix-factorization"] = Field(description="Name of the model")
     factors: Width = Field(description="Length of a topic's or item's vector")
-    spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
-    bias: Bias | None = Field(
-        None, description="A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
-    )
+    spread: Rate | None = optional("Largest absolute initial value of the factors, which start uniform")
+    bias: Bias | None = optional("A bias of each item, by which it ranks higher or lower for all topics (absent: none)")
 
 
 class NetworkKeys(Keys):
@@ -40,7 +39,7 @@ class NetworkKeys(Keys):
 
     name: Literal["mlp"] = Field(description="Name of the model")
     hidden: Widths = Field(description="Width of each hidden layer")
-    activation: Activation | None = Field(None, description="Activation after each hidden layer")
+    activation: Activation | None = optional("Activation after each hidden layer")
 
 
 class LinearKeys(Keys):
@@ -53,10 +52,10 @@ class ConvolutionKeys(Keys):
     """A network of pictures."""
 
     name: Literal["cnn"] = Field(description="Name of the model")
-    side: Width | None = Field(None, description="Side of the pictures that a cnn reads")
-    channels: Widths | None = Field(None, description="Channels of the pictures, and after each convolution")
-    kernel: Width | None = Field(None, description="Side of the filters of a cnn")
-    hidden: Widths | None = Field(None, description="Width of each hidden layer")
+    side: Width | None = optional("Side of the pictures that a cnn reads")
+    channels: Widths | None = optional("Channels of the pictures, and after each convolution")
+    kernel: Width | None = optional("Side of the filters of a cnn")
+    hidden: Widths | None = optional("Width of each hidden layer")
 
 
 LAMBDARANK_NORM = "Normalise the gradients of the LambdaRank loss by query, as LightGBM does by default"
@@ -66,8 +65,8 @@ class TreeOptions(Keys):
     """The options that every ensemble of trees has a value for by default."""
 
     leaves: int | None = Field(None, ge=2, le=2**17, description="Largest number of leaves of a tree")
-    min_rows: Positive | None = Field(None, description="Smallest number of rows in a leaf")
-    feature_share: Share | None = Field(None, description="Share of the features that each tree may use")
+    min_rows: Positive | None = optional("Smallest number of rows in a leaf")
+    feature_share: Share | None = optional("Share of the features that each tree may use")
     bins: int | None = Field(None, ge=2, le=2**16 - 1, description="Number of values that a feature is rounded to")
 
 
@@ -82,15 +81,15 @@ class BoostedTreeKeys(TreeKeys):
     """Trees that each correct those before."""
 
     name: Literal["boosted-trees"] = Field(description="Name of the model")
-    learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
-    lambdarank_norm: bool | None = Field(None, description=LAMBDARANK_NORM)
+    learning_rate: Rates | None = optional("Learning rate of boosting, or a grid of rates")
+    lambdarank_norm: bool | None = optional(LAMBDARANK_NORM)
 
 
 class RandomForestKeys(TreeKeys):
     """The mean of independent trees."""
 
     name: Literal["random-forest"] = Field(description="Name of the model")
-    row_share: Share | None = Field(None, description="Share of the rows for each tree of a forest")
+    row_share: Share | None = optional("Share of the rows for each tree of a forest")
 
 
 class PenalisedKeys(Keys):
@@ -116,13 +115,13 @@ class RankerKeys(Keys):
     nullable = ("cost",)
 
     name: RankerName = Field(description="Name of the model")
-    cost: Rate | None = Field(None, description="ranksvm, subset-ranking: the factor of the loss (null: by validation)")
-    pair_weights: Annotated[str, Allowed("equal", "list")] | None = Field(
-        None, description="ranksvm, rankboost: all pairs weigh the same, or all lists"
+    cost: Rate | None = optional("ranksvm, subset-ranking: the factor of the loss (null: by validation)")
+    pair_weights: Annotated[str, Allowed("equal", "list")] | None = optional(
+        "ranksvm, rankboost: all pairs weigh the same, or all lists"
     )
-    starts: Positive | None = Field(None, description="coordinate-ascent: number of initial weights")
-    classification: Annotated[str, Allowed("multiclass", "ordinal")] | None = Field(
-        None, description="mcrank: one classifier of all labels, or one for each"
+    starts: Positive | None = optional("coordinate-ascent: number of initial weights")
+    classification: Annotated[str, Allowed("multiclass", "ordinal")] | None = optional(
+        "mcrank: one classifier of all labels, or one for each"
     )
     leaves: int | None = Field(None, ge=2, le=2**17, description="mcrank: largest number of leaves of a tree")
 
@@ -137,12 +136,10 @@ Model = MatrixFactorizationKeys | Method
 class TrainerSettings(Keys):
     """The settings of every trainer that a comparison, a method or a variant changes."""
 
-    optimiser: Annotated[str, Allowed("adam", "sgd")] | None = Field(
-        None, description="Adam, or plain stochastic gradient descent"
-    )
-    learning_rate: Rates | None = Field(None, description="Learning rate of the optimiser, or a grid of rates")
-    epochs: Epochs | None = Field(None, description="Number of epochs, of which the validation part selects one")
-    batch_size: Positive | None = Field(None, description="Lists, pairs or items in a batch")
+    optimiser: Annotated[str, Allowed("adam", "sgd")] | None = optional("Adam, or plain stochastic gradient descent")
+    learning_rate: Rates | None = optional("Learning rate of the optimiser, or a grid of rates")
+    epochs: Epochs | None = optional("Number of epochs, of which the validation part selects one")
+    batch_size: Positive | None = optional("Lists, pairs or items in a batch")
 
 
 class MethodSettings(TrainerSettings):
@@ -150,13 +147,11 @@ class MethodSettings(TrainerSettings):
 
     nullable = ("pairs", "shift")
 
-    batches: Annotated[str, Allowed("lists", "pairs", "items")] | None = Field(
-        None, description="Content of a batch: whole lists, pairs within them, or single items"
+    batches: Annotated[str, Allowed("lists", "pairs", "items")] | None = optional(
+        "Content of a batch: whole lists, pairs within them, or single items"
     )
-    pairs: Positive | None = Field(None, description="Pairs drawn per epoch (null: all)")
-    scale: Scale | None = Field(
-        None, description="Features standardised by the training items (pixels: by channel), or as they are"
-    )
-    shift: Annotated[float, Field(gt=0, le=0.5), AsWritten] | None = Field(
-        None, description="Largest random shift of every picture, as a share of its side (null: none)"
+    pairs: Positive | None = optional("Pairs drawn per epoch (null: all)")
+    scale: Scale | None = optional("Features standardised by the training items (pixels: by channel), or as they are")
+    shift: Annotated[float, Field(gt=0, le=0.5), AsWritten] | None = optional(
+        "Largest random shift of every picture, as a share of its side (null: none)"
     )
