@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import fields, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 import torch
 
 import rankbound as rb
+from rankbound import commands
 from rankbound.errors import DataError
 from rankbound.io.files import stream_lists, write_runs
 from rankbound.io.judged import JudgedLists
@@ -404,8 +404,7 @@ def test_mistakes_are_one_message(folder: Path, program: Program, command: str, 
 
 
 def examples(name: str) -> list[str]:
-    text = import_module(f"rankbound.commands.{name}").EXAMPLES
-    return re.findall("^  rankbound (.*)$", text, re.MULTILINE)
+    return re.findall("^(?:\\$|  rankbound) (.*)$", commands.TABLE["command"][name]["examples"], re.MULTILINE)
 
 
 def test_the_examples_of_help_run(folder: Path, program: Program) -> None:
@@ -437,14 +436,14 @@ def test_the_examples_of_help_run(folder: Path, program: Program) -> None:
     # What is scored has the features that the example before it trained with.
     for command in (trained[0], scored[0], trained[1], scored[1], *trained[2:], *examples("evaluate")):
         program(command)
-    for command in examples("cross_validate"):
+    for command in examples("cross-validate"):
         folds = "" if "--split" in command or "--folds" in command else " --folds 2"
         program(command.replace(" 10", " 5") + folds, "--epochs", 1)
 
 
 def test_help_tells_the_defaults_of_the_recipe_and_a_recipe_builds_its_model() -> None:
     parser = argparse.ArgumentParser()
-    import_module("rankbound.commands.train").configure(parser)
+    commands.declare(parser, commands.TABLE["command"]["train"]["flags"])
     texts = {action.dest: action.help or "" for action in parser._actions}
     assert texts["bound"].startswith("none (default)")
     for one in fields(Recipe):
