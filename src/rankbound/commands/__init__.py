@@ -83,21 +83,15 @@ def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
 
     Messages name the originals. The ending of a copy's name tells the format of its content.
     """
-    found = {
-        name: [
-            one
-            for one in (value if isinstance(value, list) else [value])
-            if isinstance(one, Source) and (str(one) == STANDARD_INPUT or one.is_fifo())
-        ]
-        for name, value in vars(arguments).items()
-    }
-    pipes = [pipe for several in found.values() for pipe in several]
+    values = {name: value if isinstance(value, list) else [value] for name, value in vars(arguments).items()}
+    sources = [one for several in values.values() for one in several if isinstance(one, Source)]
+    pipes = [one for one in sources if str(one) == STANDARD_INPUT or one.is_fifo()]
     if not pipes:
         yield
         return
     if len({*pipes}) < len(pipes):
         raise ConfigError(f"{pipes[0]}: found twice among the files to read, expected once: it can be read only once")
-    copies: dict[Path, Path] = {}
+    copies: dict[Source, Path] = {}
     with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
         for place, pipe in enumerate(pipes):
             copy = Path(folder, str(place), "standard-input" if str(pipe) == STANDARD_INPUT else pipe.name)
@@ -106,10 +100,10 @@ def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
             with copy.open("wb") as file, opened as stream:
                 shutil.copyfileobj(stream, file)
             copies[pipe] = copy.rename(copy.with_name(copy.name + _ending_of(copy)))
-        for name in filter(found.get, found):
-            value = getattr(arguments, name)
-            several = [copies.get(one, one) for one in (value if isinstance(value, list) else [value])]
-            setattr(arguments, name, several if isinstance(value, list) else several[0])
+        for name, several in values.items():
+            if any(one in pipes for one in several):
+                copied = [copies.get(one, one) for one in several]
+                setattr(arguments, name, copied if isinstance(getattr(arguments, name), list) else copied[0])
         try:
             yield
         except RankboundError as error:
