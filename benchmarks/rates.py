@@ -18,7 +18,7 @@ import torch
 import rankbound as rb
 from benchmarks.page import table
 from benchmarks.rankers import splits_of
-from rankbound.training.cross_validation import picked
+from rankbound.training.splits import picked
 
 
 class Generated(NamedTuple):

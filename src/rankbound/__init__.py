@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from rankbound.training.cross_validation import CrossValidated, cross_validate, cross_validate_splits
     from rankbound.training.ranker import Ranker, load, train_ranker
     from rankbound.training.recipe import Recipe
-    from rankbound.training.splits import Split
-    from rankbound.training.time_splits import leave_last_out, split_by_time
+    from rankbound.training.splits import Split, leave_last_out, split_by_time
 
 _HOMES = {
     "rankbound.boosting": (
@@ -57,8 +56,7 @@ _HOMES = {
     "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),
     "rankbound.training.ranker": ("Ranker", "load", "train_ranker"),
     "rankbound.training.recipe": ("Recipe",),
-    "rankbound.training.splits": ("Split",),
-    "rankbound.training.time_splits": ("leave_last_out", "split_by_time"),
+    "rankbound.training.splits": ("Split", "leave_last_out", "split_by_time"),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

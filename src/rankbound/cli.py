@@ -1,7 +1,7 @@
 """The command line `rankbound`: dispatch to subcommands, and report errors as one readable message.
 
-A subcommand is a module with `SUMMARY`, `EXAMPLES`, `configure(parser)` and `run(arguments)`. It imports heavy packages
-inside `run`, which keeps `rankbound --help` fast.
+A subcommand is a row of `commands.toml` and a module with `run(arguments)`, which imports heavy packages inside: this
+keeps `rankbound --help` fast.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from importlib import import_module
 from types import FrameType
 
@@ -20,7 +21,7 @@ from rankbound import _version, commands
 from rankbound.errors import RankboundError
 from rankbound.texts import printable_message
 
-SUBCOMMANDS = ("pack", "train", "cross-validate", "score", "fuse", "evaluate", "compare")
+SUBCOMMANDS = tuple(commands.TABLE["command"])
 
 USAGE_ERROR = 2
 
@@ -58,12 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def own_parser() -> argparse.ArgumentParser:
     """Return the parser of `rankbound`."""
-    modules = {name: import_module(f"{commands.__name__}.{name.replace('-', '_')}") for name in SUBCOMMANDS}
-    return build_parser(
-        "rankbound",
-        "Pack judged lists, train rankers on them, score with these, fuse, evaluate and compare runs.",
-        [(name, one.SUMMARY, one.EXAMPLES, one.configure, one.run) for name, one in modules.items()],
-    )
+    rows = []
+    for name, row in commands.TABLE["command"].items():
+        module = import_module(f"{commands.__name__}.{name.replace('-', '_')}")
+        examples = re.sub(r"^\$ ", "  rankbound ", row["examples"], flags=re.M)
+        rows.append((name, row["summary"], examples, partial(commands.declare, flags=row["flags"]), module.run))
+    description = "Pack judged lists, train rankers on them, score with these, fuse, evaluate and compare runs."
+    return build_parser("rankbound", description, rows)
 
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str], around: Around = lambda arguments: nullcontext()) -> int:
@@ -147,7 +149,10 @@ def _ended_by_signals() -> Iterator[None]:
     def send_again(ignored: "sys.UnraisableHookArgs") -> None:
         # Python drops what is raised in a destructor or a callback, such as those of a lock at the end of an import.
         if isinstance(ignored.exc_value, _Signal):
-            again = threading.Timer(_MOMENT, _send_to_main_thread, [ignored.exc_value.number])
+            main, number = threading.main_thread().ident or 0, ignored.exc_value.number
+            again = threading.Timer(_MOMENT, signal.raise_signal, [number])
+            if hasattr(signal, "pthread_kill"):
+                again = threading.Timer(_MOMENT, signal.pthread_kill, [main, number])
             again.daemon = True
             again.start()
         else:
@@ -167,10 +172,3 @@ def _ended_by_signals() -> Iterator[None]:
         sys.unraisablehook = unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _send_to_main_thread(number: int) -> None:
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
-    else:
-        signal.raise_signal(number)

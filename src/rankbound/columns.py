@@ -45,15 +45,21 @@ def column_tensor(values: Any, name: str) -> Tensor:
                 _require_no_nulls(int(np.ma.getmaskarray(values).sum()), name)
             return _of_numpy(values)
         if hasattr(values, "to_numpy"):
+            # Of polars or pandas; `to_numpy` of both returns a view where possible.
             nulls = values.null_count() if hasattr(values, "null_count") else values.isna()
             _require_no_nulls(int(np.sum(np.asarray(nulls))), name)
-            # Of a Series or a data frame, a view where possible.
             return _of_numpy(values.to_numpy())
         if hasattr(values, "__dlpack__"):
             tensor: Tensor = from_dlpack(values)
             return tensor
         tensor = _of_numpy(values)
-        _refuse_rounded(values, tensor, name)
+        is_flat = tensor.dtype == torch.float64 and tensor.dim() == 1
+        for place in torch.nonzero(tensor.abs() >= LARGEST_EXACT).squeeze(1).tolist() if is_flat else ():
+            if isinstance(values[place], int) and values[place] != tensor[place].item():
+                raise ValueError(
+                    f"{name}: found {values[place]} at {place} beside numbers with a fraction, expected whole numbers "
+                    f"up to 2^53 ({LARGEST_EXACT}), which double precision holds: pass whole numbers alone"
+                )
         return tensor
     except (TypeError, RuntimeError) as error:
         kind = getattr(values, "dtype", getattr(values, "type", type(values).__name__))
@@ -117,18 +123,6 @@ def _of_numpy(values: Any) -> Tensor:
             return torch.from_numpy(array)
         except ValueError as error:
             raise TypeError(str(error)) from None
-
-
-def _refuse_rounded(values: Any, tensor: Tensor, name: str) -> None:
-    """Raise `ValueError` for whole numbers that became others beside numbers with fractions."""
-    if tensor.dtype != torch.float64 or tensor.dim() != 1:
-        return
-    for place in torch.nonzero(tensor.abs() >= LARGEST_EXACT).squeeze(1).tolist():
-        if isinstance(values[place], int) and values[place] != tensor[place].item():
-            raise ValueError(
-                f"{name}: found {values[place]} at {place} beside numbers with a fraction, expected whole numbers up "
-                f"to 2^53 ({LARGEST_EXACT}), which double precision holds: pass whole numbers alone"
-            )
 
 
 def _of_arrow(values: Any, name: str) -> Tensor:

@@ -12,12 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankbound.texts import names, positive
+from rankbound import commands
+from rankbound.commands import declare
 
 TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-TYPES: Mapping[str, Callable[..., Any]] = {
-    "path": Path, "int": int, "float": float, "positive": positive, "names": names
-}  # fmt: skip
 
 
 class Step(NamedTuple):
@@ -38,7 +36,7 @@ class Step(NamedTuple):
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments."""
-        _declare(parser, self.flags)
+        declare(parser, self.flags, {**commands.TABLE["shared"], **TABLE["shared"]})
         if self.named:
             parser.set_defaults(name=self.named)
 
@@ -54,29 +52,6 @@ def loaded(path: str) -> Callable[..., Any]:
     module, name = path.split(":")
     function: Callable[..., Any] = getattr(import_module(f"rankbound_study.{module}"), name)
     return function
-
-
-def _declare(parser: Any, flags: Sequence[Any]) -> None:
-    """Declare flags of the table for a parser or a group of it."""
-    for flag in flags:
-        match flag:
-            case "tests":
-                from rankbound.commands.compare import add_test_flags
-
-                add_test_flags(parser)
-            case str(shared):
-                _declare(parser, TABLE["shared"][shared])
-            case {"group": title, "flags": inner}:
-                _declare(parser.add_argument_group(title), inner)
-            case {"either": inner}:
-                _declare(parser.add_mutually_exclusive_group(), inner)
-            case {"flag": text}:
-                options: dict[str, Any] = {key: value for key, value in flag.items() if key != "flag"}
-                if "type" in options:
-                    kind = options["type"] = TYPES[options["type"]]
-                    default = options.get("default")
-                    options["default"] = list(map(kind, default)) if isinstance(default, list) else default
-                parser.add_argument(*text.split(), **options)
 
 
 STEPS = tuple(Step(name, **row) for name, row in TABLE["step"].items())

@@ -1,11 +1,20 @@
 """Tests that are tables of calls that raise."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rankbound.errors import DataError
+
+TABLES: Any = yaml.safe_load((Path(__file__).parents[1] / "reference/refusals.yaml").read_text("utf-8"))
+
+
+def problems(name: str) -> Any:
+    """Return the rows of a table, or rows by name, of what is refused or read, and what it says."""
+    return TABLES[name]
 
 
 def refusals(

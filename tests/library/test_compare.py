@@ -17,7 +17,7 @@ from rankbound.compare.comparison import Settings
 from rankbound.compare.runs import Source, compare_sources
 from tests.comparing import Compare, assert_as_scipy_says, judged_runs
 from tests.library.latex_tables import tables_in
-from tests.library.refusals import refusals
+from tests.library.refusals import problems, refusals
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
@@ -95,18 +95,7 @@ class TestRuns:
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
-        [
-            ("a.txt b.txt --qrels qrels.txt", "metrics: found none"),
-            ("a.txt b.txt", "A TREC run needs its --qrels"),
-            ("a.txt --qrels qrels.txt -m AP", "found one file, expected two"),
-            ("a.txt b.txt --qrels qrels.txt -m NAP", "Did you mean AP"),
-            (".", "compare results folders of the study with `python -m rankbound_study compare`"),
-            ("a.txt b.txt --qrels qrels.txt -m AP --margin x", "found 'x', expected a number"),
-            ("a.txt b.txt --qrels qrels.txt -m AP --margin -1", "expected a number above 0"),
-            ("a.txt b.txt --qrels qrels.txt -m AP --confidence 95", "a share such as 0.95"),
-            ("a.txt b.txt --qrels qrels.txt -m AP --test t", "flips: found 999 beside test 't', which has none"),
-            ("a.txt gone.txt --qrels qrels.txt -m AP", "gone.txt: cannot be read"),
-        ],
+        problems("comparisons of runs"),
     )
     def test_messages(self, trec: object, compare: Compare, arguments: str, message: str) -> None:
         assert message in compare(*arguments.split(), status=2)
@@ -239,16 +228,7 @@ class TestScoresByTopic:
 
     @pytest.mark.parametrize(
         ("a", "b", "message"),
-        [
-            ("topic,AP\nx,1\n", "topic,RR\nx,1\n", "no metric in common"),
-            ("topic,AP\nx,1\n", "query,AP\nx,1\n", "there is no column 'topic'; it has query, AP"),
-            ("topic,AP\nx,1\n", "topic,AP\nx,inf\n", "holds inf"),
-            ("topic,AP\nx,1\n", "topic,AP\n,1\n", "row 1 has no topic"),
-            ("topic,AP\nx,1\n", "topic,tag\nx,y\n", "there is no numeric column besides 'topic'"),
-            ("topic,AP\nx,1\nx,0\n", "topic,AP\nx,1\n", "topic x: found 2 scores"),
-            ("topic,seed,AP\nx,0,1\n", "topic,AP\nx,1\n", "the column 'seed'"),
-            ("topic,AP\nx,1\n", "", "cannot be read as per-topic scores"),
-        ],
+        problems("files of scores"),
     )
     def test_messages(self, files: Files, compare: Compare, a: str, b: str, message: str) -> None:
         assert message in compare(*files(a, b), status=2)
@@ -317,20 +297,7 @@ class TestOutput:
         assert not [line for line in text.splitlines() if line != line.rstrip()]
 
 
-ADVICE: dict[str, tuple[dict[str, float], str, dict[str, Any], str]] = {
-    "one is better": ({"a": 0.1, "b": 0}, "nDCG", {}, "take A (significantly better than B)."),
-    "one is worse": ({"a": -0.1, "b": 0}, "nDCG", {}, "take B (significantly better than A)."),
-    "lower is better": ({"a": 0.1, "b": 0}, "PairError", {}, "take B (significantly better than A)."),
-    "of three": ({"a": 0.1, "b": 0, "c": -0.1}, "nDCG", {}, "take a.csv (significantly better than b.csv, c.csv)."),
-    "two of three": ({"a": 0.1, "b": 0, "c": 0.1}, "nDCG", {}, "take a.csv (significantly better than b.csv) or c.csv "
-                     "(significantly better than b.csv); 1 of 3 comparisons inconclusive; about "),
-    "beside a baseline": ({"b": 0, "c": 0.1, "a": 0.0001}, "nDCG", {"last": True}, "take c.csv (significantly better "
-                          "than a.csv); 1 of 2 comparisons inconclusive; about "),
-    "none": ({"a": 0.001, "b": 0}, "nDCG", {}, "no significant difference; about "),
-    "none by a margin": ({"a": 0.001, "b": 0}, "nDCG", {"margin": 0.005}, "no significant difference; about "),
-    "alike": ({"a": 0.001, "b": 0}, "nDCG", {"margin": 0.1}, "alike within the margin in 1 comparison, where either"),
-    "equal": ({"a": 0, "b": 0}, "nDCG", {"noise": 0}, "no significant difference."),
-}  # fmt: skip
+ADVICE = problems("advice")
 """Means of systems by name, a metric, settings, and what to do."""
 
 

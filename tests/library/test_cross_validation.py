@@ -21,7 +21,7 @@ from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from tests.library.conftest import Program
 from tests.library.planted_ratings import frame, lists_of, ratings
-from tests.library.refusals import refusals
+from tests.library.refusals import problems, refusals
 
 QUICK = {"epochs": 3, "batch_size": 8, "device": "cpu"}
 
@@ -385,24 +385,9 @@ FRAME = pl.DataFrame({"user": ["a", "a", "b"], "item": ["x", "y", "x"], "when": 
 @pytest.mark.parametrize(
     ("change", "flags", "message"),
     [
-        ({}, {"share": 0}, r"share: found 0, expected a share in \(0, 1\)"),
-        ({}, {"validation_share": 1}, r"validation_share: found 1, expected a share in \[0, 1\)"),
-        ({}, {"at": 1}, "at: found 1, but no row is before it"),
-        ({}, {"at": 4.5}, "at: found 4.5, but no row is at or after it"),
-        ({}, {"at": "2026-01-01"}, "at: found '2026-01-01', expected a number, as the column 'when' has"),
+        *problems("cuts by time"),
         ({"when": ["2026-01-01"] * 3}, {"at": 3}, "at: found 3, expected a date or time without a time zone"),
         ({"when": ["2026-01-01T01:00Z"] * 3}, {"at": "2026-01-01"}, "expected a date or time with a time zone"),
-        ({"when": [1, 1, 1]}, {}, "the test part would have all of 3 rows, as too many are of one time"),
-        ({"when": [1, 1, 2]}, {"validation_share": 0.5}, "the validation part would have all of 2 rows"),
-        ({"when": [1, None, 2]}, {}, "table, row 1: column 'when' is empty"),
-        (
-            {"when": ["2026-01-01", "soon", "2026-01-02"]},
-            {},
-            "table, row 1: column 'when' holds 'soon', expected a time",
-        ),
-        ({"when": [True, True, False]}, {}, "column 'when' holds 'True', expected a time"),
-        ({}, {"time": "day"}, "there is no column 'day'"),
-        ({}, {"relevance": "label"}, "there is no column 'label'"),
     ],
 )
 def test_what_a_cut_refuses(change: dict[str, Any], flags: dict[str, Any], message: str) -> None:

@@ -30,7 +30,7 @@ from rankbound.training.recipe import FITTED_MODELS
 from tests.library.conftest import Program
 from tests.library.pages import programs
 from tests.library.planted_ratings import frame, lists_of
-from tests.library.refusals import refusals
+from tests.library.refusals import problems, refusals
 from tests.library.test_ranker import planted, value
 
 SIZES = (4, 1, 9, 0, 17, 6)
@@ -491,34 +491,9 @@ def test_they_are_cross_validated_and_compared(program: Program, tmp_path: Path)
 
 test_what_has_no_meaning_is_refused = refusals(
     [
-        (
-            {"model": "ranksvm", "loss": "AP"},
-            "loss: found 'AP' beside the model ranksvm, which takes cost, pair_weights",
-        ),
-        ({"model": "rankboost", "learning_rate": 0.1}, "learning_rate: found 0.1 beside the model rankboost"),
-        ({"model": "adarank", "temperature": 2.0}, "temperature: found 2.0 beside the model adarank"),
+        *problems("fitted rankers"),
         ({"model": "adarank", "hidden": (3,)}, r"hidden: found \(3,\) beside the model adarank"),
-        (
-            {"model": "linear", "cost": 1.0},
-            "cost: found 1.0 beside the model linear.*model ranksvm or subset-ranking has",
-        ),
-        ({"model": "mlp", "pair_weights": "list"}, "pair_weights: found 'list'.*model ranksvm or rankboost has"),
-        ({"model": "popularity", "starts": 3}, "starts: found 3 beside the model popularity"),
-        ({"model": "ranksvm", "cost": 0.0}, "cost: found 0.0, expected a number above 0"),
-        ({"model": "ranksvm", "pair_weights": "lists"}, "pair_weights: found 'lists', expected one of equal, list"),
-        ({"model": "ranksvm", "validation_share": 0}, "cost: found none, and no validation topics"),
-        ({"model": "adarank", "loss": "RankNet"}, "loss: found RankNet beside the model adarank, which maximises"),
-        ({"model": "coordinate-ascent", "loss": "nRBP"}, "loss: found nRBP, of which lower is better"),
-        ({"model": "mart", "loss": "AP"}, "loss: found 'AP' beside the model mart, which takes leaves, min_rows"),
-        ({"model": "random-forest", "shrinkage": 0.5}, "shrinkage: found 0.5 beside the model random-forest"),
-        ({"model": "mlp", "classification": "ordinal"}, "classification: found 'ordinal'.*model mcrank has"),
-        ({"model": "mcrank", "classification": "one"}, "classification: found 'one', expected one of multiclass, or"),
-        ({"model": "mart", "leaves": 1}, "leaves: found 1, expected a number from 2"),
-        ({"model": "subset-ranking", "top": 0}, "top: found 0, expected a number above 0"),
-        ({"model": "subset-ranking", "validation_share": 0}, "cost: found none, and no validation topics"),
-        ({"model": "prank", "cost": 1.0}, "cost: found 1.0 beside the model prank, which takes scale"),
         ({"model": "prank", "list_weights": np.arange(1, 41.0)}, "list_weights: found weights that differ beside"),
-        ({"model": "boosted-trees", "batch_size": 3}, "batch_size: found 3 beside the model boosted-trees"),
         ({"model": "rankboost", "weights": np.ones(480)}, "weights: found weights of items beside the model rankboost"),
     ],
     lambda recipe: rb.train_ranker(planted(), **recipe),

@@ -21,6 +21,7 @@ import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io import text_files
 from rankbound.io.judged import repeated
+from tests.library.refusals import problems
 
 ROWS: dict[str, list[Any]] = {
     "topic": ["b", "a", "b", "b"],
@@ -89,14 +90,11 @@ PACKED: list[tuple[dict[str, Any], str]] = [
 NUMBERS = ("1_0", "\u0661", "0x1p3", "nan", "inf", "1e400", "1e", "--1")
 """Nobody else reads them as finite numbers."""
 
-TWICE = "topic,relevance,f1,f1\nq,1,0.5,0.7\n"
-REPEATED = "topic,item,relevance\n2,a,1\n1,a,1\n2,b,0\n1,b,0\n2,c,0\n1,a,0\n"
-DAT, ROLES = "1::31::2::1260759144\n", "{}\n1,a,0\n1,b,1\n"
 LARGE = "\x1b[2J" + "z" * 3_000_000
 DIRECTORY = "cannot be read: found a directory, expected a file: name a file in it"
 
 CASES: list[tuple[str, Any, str]] = [
-    # Tables with a row per item.
+    *map(tuple, problems("refused files")),
     ("lists.csv", rows(price=[0.5, 1.5, None, 1]), f", line 4: column 'price' is empty, {FINITE}"),
     ("lists.csv", rows(price=["1", "2", "3", "cheap"]), f", line 5: column 'price' holds 'cheap', {FINITE}"),
     ("lists.csv", rows(price=[0.5, np.nan, 1, 1]), ", line 3: column 'price' holds nan"),
@@ -106,20 +104,12 @@ CASES: list[tuple[str, Any, str]] = [
     ("lists.csv", rows(relevance=["good", "bad", "bad", "good"]), ", line 2: column 'relevance' holds 'good'"),
     ("lists.csv", rows(topic=["a", None, "a", "a"]), ", line 3: column 'topic' is empty, expected a name"),
     ("lists.csv", rows(item=["x", "x", "x", "z"]), ": item 'x' occurs more than once in topic 'b'"),
-    ("lists.csv", REPEATED, r": item 'a' occurs more than once in topic '1' \(lines 3 and 7\); expected each"),
     ("lists.parquet", rows(price=[0.5, None, 1, 1]), ", row 2: column 'price' is empty"),
-    ("lists.csv", TWICE, "the column 'f1' occurs twice in the first line"),
-    ("lists.tsv", TWICE.replace(",", "\t"), "the column 'f1' occurs twice in the first line"),
-    ("lists.csv.gz", gzip.compress(TWICE.encode()), "the column 'f1' occurs twice in the first line"),
-    ("run.csv", "1,a,0.5\n1,b,1.5\n", "no column 'topic'; it has 1, a, 0.5; the first line must name the columns"),
-    *[
-        (f"{kind}.csv", ROLES.format(names), f"no column '{role}'; it has .*; name .* \\(.*: --{role} NAME\\){more}")
-        for kind in ("lists", "qrels")
-        for names, role, more in [
-            ("who,item,relevance", "topic", ""),
-            ("topic,item,rate", "relevance", "; rows without labels, .* labelled=False; if .* add a column of ones"),
-        ]
-    ],
+    (
+        "lists.csv.gz",
+        gzip.compress(b"topic,relevance,f1,f1\nq,1,0.5,0.7\n"),
+        "the column 'f1' occurs twice in the first line",
+    ),
     # Large cells and tokens make no large message.
     ("lists.csv", rows(price=["1", LARGE, "2", "3"]), f", line 3: column 'price' holds .*, {FINITE}"),
     ("lists.csv", rows(relevance=["1", LARGE, LARGE, "3"]), ", line 3: column 'relevance' holds "),
@@ -127,47 +117,20 @@ CASES: list[tuple[str, Any, str]] = [
     ("run.txt", f"a Q0 d 1 {'9' * 3_000_000}_ x\n", ", line 1: found score"),
     ("lists.txt", f"1 qid:{'9' * 3_000_000}_ 1:1\n", ", line 1: "),
     ("lists.txt", f"1 qid:1 {'9' * 3_000_000}_:1\n", ", line 1: "),
-    # LETOR text.
-    ("lists.txt", LETOR + "1 qid:9 2:x\n", ", line 4: found '2:x', .* after the colon, at most \\S+ in magnitude$"),
-    ("lists.txt", LETOR + "1 qid:9 1:1 99999999999:1\n", ", line 4: found feature index 99999999999, expected at most"),
-    ("lists.txt", LETOR + "1 qid:7 1:1\n", ", line 4: query 7 occurs again .* sort the file by query first"),
-    ("lists.txt", "topic,relevance\n1,2\n", ", line 1: found .*; if this is a table, not LETOR text, name it .csv"),
-    ("lists.dat", DAT, ", line 1: found .*; if this is a table, not LETOR text, name it .csv"),
-    ("lists.data", DAT.replace("::", "\t"), ", line 1: found .*; if this is a table, not LETOR text, name it .csv"),
     *[
         ("lists.txt", line.format("9" * 5000), "expected|at most")
         for line in ("1 qid:{} 1:1", "1 qid:1 {}:1", "{} qid:1 1:1")
     ],
-    # TREC text.
-    ("run.txt", RUN + "q1 Q0 b 2 0.4\n", ", line 2: found 5 fields, expected topic Q0 item rank score tag: 'q1 Q0 b 2"),
-    ("run.txt", "\n" + RUN + "q1 Q0 b 2 high x\n", f", line 3: found score 'high', {FINITE}"),
-    ("run.txt", RUN + "q1 Q0 b 2 nan x\n", f", line 2: found score 'nan', {FINITE}"),
-    ("run.txt", RUN + "q1 Q0 b 2 1 x y\n", ", line 2: found 7 fields"),
-    ("run.txt", RUN * 2, "item 'a' occurs more than once in topic 'q1'"),
-    ("run.txt", "", "there are no lines in it; expected lines of `topic Q0 item rank score tag`"),
-    ("qrels.txt", "q1 0 a 1\nq1 0 b -1.5\n", r": found relevance -1\.5, expected grades from 0, or a negative whole"),
-    ("qrels.txt", "q1 0 a\n", ", line 1: found relevance 'a', expected a .* in lines of `topic item relevance`"),
-    ("qrels.txt", "q1 a\n", ", line 1: found 2 fields, expected topic iteration item relevance: 'q1 a'"),
     *[("run.txt", f"a Q0 d1 1 {number} x\n", FINITE) for number in NUMBERS],
     *[("run.csv", f"topic,item,score\na,d1,{number}\n", f"{FINITE}|could not parse") for number in NUMBERS],
     *[("qrels.txt", f"a 0 d1 {number}\n", "expected a finite number within") for number in NUMBERS],
-    # JSON.
     *[("run.json", text, "not readable as JSON") for text in ('{"q": {"a": 1', "[" * 100_000)],
-    *[("run.json", text, "found other JSON, expected {topic: {item: num") for text in ('[{"q": 1}]', '{"q": [1]}')],
-    ("run.json", '{"q": {"a": 1, "a": 2}}', "'a' occurs more than once in one dictionary"),
-    ("run.json", '{"q": {"a": 1}, "q": {"b": 2}}', "'q' occurs more than once in one dictionary"),
-    *[("run.json", f'{{"q": {{"a": {odd}}}}}', f"found {odd}, expected finite") for odd in ("NaN", "-Infinity")],
-    ("run.json", '{"q": {"a": "1"}}', "topic 'q', item 'a': found '1', expected a number"),
-    ("run.json", '{"q": {"a": 9007199254740992, "b": 9007199254740993}}', "equal in double precision"),
-    ("lists.json", "{}", "JSON holds runs and judgements; lists with features"),
     # A row per topic.
     *[(f"lists.{kind}", packed(**changes), message) for kind in ("parquet", "arrow") for changes, message in PACKED],
     ("lists.arrow", packed(metadata={"rankbound.features": '["a"]'}), "don't name its 2 features; pack the lists ag"),
     ("lists.arrow", packed(metadata={"rankbound.features": "["}), "don't name its 2 features"),
-    # Damaged, missing, and of another kind.
+    # Damaged, and of another kind.
     ("lists.csv", b"", r"not a readable CSV file \(empty CSV\)"),
-    *[(f"lists.{kind}", None, "there is no such file") for kind in ("parquet", "arrow")],
-    *[(name, None, r"cannot be read \(No such file") for name in ("lists.csv", "lists.txt", "run.txt")],
     *[(f"{kind}{end}", Path.mkdir, DIRECTORY) for kind in READERS for end in ("", ".csv", ".parquet")],
     ("run.gz", gzip.compress(RUN.encode() * 100, mtime=0)[:30], "cannot be read"),
     ("lists.parquet", b"", "not a readable parquet file"),
@@ -248,9 +211,9 @@ def test_a_file_is_refused_by_name_place_and_expectation(name: str, content: Any
 
 # What is asked of a file
 
-LIGHTGBM = "1 1:2\n0 1:1\n"
 LONG = "9" * 5000
 ASKED: list[tuple[Any, dict[str, Any], str]] = [
+    *map(tuple, problems("what is asked of a file")),
     (rows(), {"features": ["weight"]}, "no column 'weight'; it has topic, item, relevance, price, sold"),
     (rows(), {"features": ["price", "price"]}, "features: found 'price' twice, expected each once"),
     (rows(), {"item": "url"}, "there is no column 'url'"),
@@ -259,19 +222,9 @@ ASKED: list[tuple[Any, dict[str, Any], str]] = [
     *[(rows(), {"features": ["sold", name]}, f"feature '{name}' is the column of the {name}, which a ranker must not")
       for name in ("topic", "item", "relevance")],
     (rows(), {"relevance": "sold", "features": ["sold"]}, "the feature 'sold' is the column of the relevance"),
-    (3, {}, "^source: found int, expected a path or a data frame"),
     (pd.DataFrame([["q", 1, 0.5, 0.7]], columns=["topic", "relevance", "f1", "f1"]), {}, "unique"),
-    (LETOR, {"features": ["1", "1"]}, "features: found '1' twice, expected each once"),
     *[(LETOR, {"features": ["1", name]}, "there is no feature .*; those of a LETOR file are numbers from 0 to 1048576")
       for name in (LONG, "60000000", "\u00b2", "-1", "price")],
-    (LIGHTGBM, {}, "line 1: found '1:2', expected `qid:`.*sizes of the queries .*groups"),
-    (LIGHTGBM, {"groups": "3\n"}, "lists.txt: the group sizes add up to 3 lines, but 1 of them are missing"),
-    (LIGHTGBM, {"groups": "1\n"}, r"lists\.txt, line 2: expected no more lines, by the sizes of its groups"),
-    (LIGHTGBM, {"groups": "1.5\n"}, r"groups, line 1: found '1\.5', expected the number of lines of one query"),
-    (LIGHTGBM, {"groups": "1\n0\n"}, "groups, line 2: found '0', expected the number"),
-    (LIGHTGBM, {"groups": "\n"}, "groups: there are no numbers in it"),
-    (LETOR, {"groups": "3\n"}, r"lists\.txt, line 1: it names its query, but sizes of groups are given"),
-    ("1 2:2 1:2\n", {"groups": "1\n"}, r"lists\.txt, line 1: found '2:2', expected ascending indices, but 1 comes"),
 ]  # fmt: skip
 
 

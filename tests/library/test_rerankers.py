@@ -29,7 +29,7 @@ from benchmarks.losses import PEER, RERANKED, step_of_model, tiny_reranker
 from benchmarks.runner import OURS
 from rankbound.interop.sentence_transformers import ListwiseLoss, RerankingEvaluator, group_by_query
 from tests.library.pages import programs, text_of
-from tests.library.refusals import refusals
+from tests.library.refusals import problems, refusals
 
 SIZES = [3, 7, 1, 5, 2]
 
@@ -221,16 +221,7 @@ def test_pairs_and_triplets_are_grouped_by_query() -> None:
 
 
 test_data_that_cannot_be_grouped_are_refused = refusals(
-    [
-        ({"query": ["a"], "answer": ["b"]}, "found 2 columns of texts and 0 of numbers among query, answer; expected"),
-        ({"query": ["a"], "label": [1]}, "found 1 columns of texts and 1 of numbers"),
-        ({"id": [3], "query": ["a"], "answer": ["b"], "label": [1]}, "found 2 columns of texts and 2 of numbers"),
-        ({"query": ["a"], "answer": [["b"]], "label": [1]}, "found 1 columns of texts and 1 of numbers"),
-        ({"query": ["a"], "yes": ["b"], "no": ["c"], "label": [1]}, "found 3 columns of texts and 1 of numbers"),
-        ({"query": ["a", "a"], "answer": ["b", "b"], "label": [1, 0]}, "document 'b' of the query 'a' with .* 1 and 0"),
-        ({"query": ["a", "a"], "answer": ["b", "b"], "label": [0, 2]}, "with the labels 0 and 2, expected one"),
-        ({"query": ["a"], "yes": ["b"], "no": ["b"]}, "document 'b' of the query 'a' with the labels 1 and 0"),
-    ],
+    problems("data of queries"),
     lambda columns: group_by_query(Dataset.from_dict(columns)),
 )
 
@@ -356,33 +347,14 @@ def test_graded_labels_and_values_per_query(model: CrossEncoder) -> None:
 
 test_samples_are_checked = refusals(
     [
-        ({"positive": ["red"], "negative": ["green"]}, r"found the keys \['negative', 'positive'\] in sample 0"),
-        ({"query": "red", "positive": ["red"]}, "expected query with positive and negative"),
-        ({"query": "red", "documents": ["red"], "negative": ["green"]}, "expected query with"),
-        ({"query": "red", "positive": ["red"], "negative": "green"}, "found str as negative of sample 0"),
-        ({"query": "red", "documents": ["red"], "labels": 3}, "found int as labels of sample 0"),
-        ({"query": "red", "documents": ["red"], "labels": [1, 0]}, "found 2 labels for 1 documents in sample 0"),
-        ({"query": "red", "documents": ["red"], "labels": [-1]}, "found the label -1 in sample 0"),
+        *problems("samples"),
         ({"query": "red", "documents": ["red"], "labels": [np.nan]}, "found the label nan in sample 0"),
-        ({"query": "red", "documents": ["red"], "labels": [None]}, r"found the labels \[None\] in sample 0"),
-        ({"query": "red", "documents": ["red"], "labels": ["high"]}, r"found the labels \['high'\] in sample 0"),
         ({"query": "red", "documents": ["red"], "labels": torch.ones(1, 2)}, "found the labels .* in sample 0"),
-        ({"query": "red", "positive": ["red"], "negative": {"green": 0}}, "found dict as negative of sample 0"),
         ({"query": "red", "positive": b"red", "negative": ["green"]}, "found bytes as positive of sample 0"),
         ({"query": "red", "positive": ["red"], "documents": {"red", "green"}}, "found set as documents of sample 0"),
-        (["red", ["red"], ["green"]], "found list as sample 0, expected a dictionary"),
-        ("query", "found str as sample 0, expected a dictionary"),
-        (
-            {"query": "red", "positive": ["red", "ripe"], "negative": ["green", "ripe"]},
-            "found the document 'ripe' in sample 0 both as positive and as negative, expected one judgement",
-        ),
         (
             {"query": "red", "positive": "ripe " * 99, "negative": ["green", "ripe " * 99]},
             r"found the document 'ripe .* \.\.\. \(417 more characters\) \.\.\. .*' in sample 0 both as positive",
-        ),
-        (
-            {"query": "red", "documents": ["ripe", "green", "ripe"], "labels": [2, 0, 1]},
-            "found the document 'ripe' in sample 0 both with the label 2 and with the label 1",
         ),
     ],
     lambda sample: RerankingEvaluator([sample]),

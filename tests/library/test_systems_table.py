@@ -19,7 +19,7 @@ from tests.comparing import judged_runs
 from tests.library.conftest import Program
 from tests.library.latex_tables import tables_in
 from tests.library.pages import blocks, text_of
-from tests.library.refusals import refusals
+from tests.library.refusals import problems, refusals
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
@@ -190,19 +190,7 @@ def test_any_name_stands_in_latex_and_cannot_steer_a_terminal(judged: Any) -> No
 
 GIVEN: dict[str, Any] = {"runs": {"a": {"t": {"d": 1.0}}, "b": {"t": {"d": 2.0}}}, "metrics": "AP", "baseline": "a"}
 test_messages_in_python = refusals(
-    [
-        ({"runs": {}, "baseline": None}, "runs: found none, expected one or more"),
-        ({"runs": {"a": {"t": {"d": 1.0}}}}, "baseline: found a, the only run"),
-        ({"baseline": "c"}, "baseline: found c, expected one of a, b"),
-        ({"baseline": None, "test": "t"}, "test: found without a baseline"),
-        ({"margin": 0.1}, "margin: found one for a table of systems.*compare_runs"),
-        ({"test": "sign"}, "test: found 'sign', expected one of flips, t, wilcoxon"),
-        ({"correction": "BH"}, "correction: found 'BH', expected one of holm, bonferroni, bh"),
-        ({"test": "t", "flips": 999}, "flips: found 999 beside test 't'"),
-        ({"missing": "none"}, "missing: found none"),
-        ({"topics": ["t", "u"]}, "topics: found 'u', expected topics of the qrels, which have 't'"),
-        ({"topics": []}, "topics: found none"),
-    ],
+    problems("tables in Python"),
     lambda given: rb.evaluate_runs(qrels={"t": {"d": 1}}, **GIVEN | given),
 )
 
@@ -285,18 +273,7 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         ("arguments", "names"),
-        [
-            ("bm25.txt same.txt", "bm25 same"),
-            ("bm25.txt d/bm25.txt", "bm25 d/bm25"),
-            ("bm25.txt bm25.trec.gz", "bm25.txt bm25.trec"),
-            ("input.k1=0.9 bm25.txt", "input.k1=0.9 bm25"),
-            ("bm25.txt same.txt --name A --name B --baseline B", "A B"),
-            ("bm25.txt same.txt --baseline same.txt", "bm25 same"),
-            ("bm25.txt same.txt --baseline d/../same.txt", "bm25 same"),
-            ("- same.txt --baseline standard-input", "standard-input same"),
-            ("bm25.txt same.txt --baseline better.txt", "better bm25 same"),
-            ("bm25.txt --baseline d/bm25.txt --name A", "bm25 A"),
-        ],
+        problems("names of systems"),
     )
     def test_names_of_systems(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch, program: Program, arguments: str, names: str
@@ -311,28 +288,7 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
-        [
-            ("bm25.txt same.txt qrels.txt --name A", "--name: found A for 2 runs, expected a name of its own for each"),
-            ("bm25.txt same.txt qrels.txt --name A --name A", "--name: found A, A for 2 runs"),
-            ("bm25.txt bm25.txt qrels.txt", "bm25.txt: found twice among the runs"),
-            ("bm25.txt same.txt qrels.txt --baseline x", "expected a run's name (bm25, same), or its file"),
-            (
-                "bm25.txt same.txt qrels.txt --baseline same.txt --name same.txt --name B",
-                "the name of one run and the file",
-            ),
-            ("bm25.txt qrels.txt --baseline bm25", "baseline: found bm25, the only run"),
-            ("bm25.txt same.txt qrels.txt --test t", "test: found without a baseline"),
-            (
-                "bm25.txt qrels.txt --topic t01,t02",
-                "expected the name of a column; to evaluate some topics only, write --top",
-            ),
-            ("bm25.txt same.txt qrels.txt --per-topic", "--per-topic: found beside a table of systems"),
-            (
-                "bm25.txt same.txt qrels.txt --csv same.csv --baseline same --flips 9",
-                "flips: found 9, expected at least",
-            ),
-            ("bm25.txt x.csv qrels.txt --csv x.csv", "--csv: found x.csv, which is read here"),
-        ],
+        problems("tables by command"),
     )
     def test_messages(self, folder: Path, program: Program, arguments: str, message: str) -> None:
         assert message in program(f"evaluate {arguments} -m AP", status=2)

@@ -1,17 +1,19 @@
-"""The subcommands of `rankbound`, a module each; here, the flags and checks that several of them share."""
+"""The subcommands of `rankbound`, a module each; here, their table and flags, and the checks that several share."""
 
 import argparse
 import shutil
 import sys
 import tempfile
+import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.errors import ColumnWarning, ConfigError, OutputError, RankboundError, plain_errors
-from rankbound.texts import LONGEST, is_number, names, printable, shortened, widths
+from rankbound.texts import LONGEST, is_number, names, positive, printable, shortened, widths
 
 if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists
@@ -26,112 +28,42 @@ class Source(type(Path())):  # type: ignore[misc]
     """A file to read: `-` is standard input, and it may be a pipe."""
 
 
-UNKNOWN = "topics and items that a model without features was not trained on"
+TABLE: Mapping[str, Any] = tomllib.loads(files("rankbound").joinpath("commands.toml").read_text("utf-8"))
+"""The subcommands by name, and the flags that several of them have; the table explains its keys."""
+
+TYPES: Mapping[str, Callable[[str], Any]] = {
+    "int": int,
+    "float": float,
+    "path": Path,
+    "source": Source,
+    "names": names,
+    "widths": widths,
+    "positive": positive,
+}
+"""The types that tables of flags name."""
 
 _START_BYTES = 2**16
 
-_RECIPE: Mapping[str, tuple[Callable[[str], Any], str | None, str]] = {
-    "bound": (str, "BOUND", "none (default), min-max, expectation, expectation-max, ..."),
-    "model": (
-        str,
-        None,
-        "linear (default), mlp, attention, ranksvm, adarank, rankboost, coordinate-ascent, subset-ranking or prank; "
-        "trees: mart, lambdamart, random-forest, mcrank or boosted-trees (for any loss); or, without features, "
-        "matrix-factorization, neural-mf, popularity, item-knn or ease",
-    ),
-    "hidden": (widths, "WIDTHS", "widths of a network's layers; of attention, those before it (default: 64,32)"),
-    "blocks": (int, "N", "blocks of a model attention (default: 2)"),
-    "heads": (int, "N", "heads of each block's attention (default: 2)"),
-    "scale": (str, None, "scaling of features: standard (default), query (within each list) or none"),
-    "features": (names, "NAMES", "feature columns, as in a,b (default: those of numbers)"),
-    "exclude": (names, "NAMES", "columns that are no features"),
-    "categorical": (names, "NAMES", "feature columns whose values are categories: texts or whole numbers"),
-    "missing_features": (
-        str,
-        None,
-        "missing values of features: refuse (default), mean of the training items, zero, or indicator (mean, and an "
-        "input that is 1 where the value is missing)",
-    ),
-    "weights": (str, "NAME", "column of the items' weights in the loss"),
-    "list_weights": (str, "NAME", "column of the topics' weights in the loss, the same in all rows of a topic"),
-    "bias": (str, None, "bias of a matrix factorisation: item (default) or none"),
-    "unknown": (str, None, f"{UNKNOWN}: refuse (default), or mean"),
-    "validation_share": (
-        float,
-        "SHARE",
-        "share of topics, or of each topic's items for a matrix factorisation, held out for validation without a file "
-        "of them (default: 0.2)",
-    ),
-    "metric": (str, "METRIC", "metric that selects the epoch (default: nDCG@10)"),
-    "temperature": (float, "T", "temperature of the smooth ranks, in units of the scores (default: 1.0)"),
-    "factors": (int, "N", "factors of each topic and item of a matrix factorisation (default: 32)"),
-    "neighbours": (int, "N", "similar items of each item that an item-knn counts (default: 50)"),
-    "ridge": (float, "WEIGHT", "weight of the squares of an ease's weights (default: 100.0)"),
-    "cost": (
-        float,
-        "C",
-        "factor of the mean loss of a ranksvm or subset-ranking; None (default): the validation topics choose",
-    ),
-    "pair_weights": (str, None, "of a ranksvm or rankboost: equal (default), or list, by which topics weigh the same"),
-    "starts": (int, "N", "initial weights from which a coordinate-ascent climbs (default: 2)"),
-    "top": (int, "K", "items of a list whose gains count in full in a subset-ranking (default: 10)"),
-    "rest_weight": (float, "WEIGHT", "weight of other items whose scores exceed their gains there (default: 1.0)"),
-    "classification": (str, None, "of a mcrank: multiclass (default), or ordinal, a classifier of each grade"),
-    "leaves": (int, "N", "most leaves of a tree (default: 31)"),
-    "min_rows": (int, "N", "fewest items of a tree's leaf (default: 20)"),
-    "shrinkage": (float, "RATE", "factor of each boosted tree (default: 0.1)"),
-    "negatives": (
-        int,
-        "N",
-        "for a matrix factorisation, items drawn for each relevant one, as not relevant (default: 0)",
-    ),
-    "negative_sampling": (
-        str,
-        "HOW",
-        "how these are drawn: in every epoch anew, uniform (default), popularity or in-batch; or once",
-    ),
-    "epochs": (int, "N", "passes over the training topics, rounds or sweeps (default: 100)"),
-    "patience": (
-        int,
-        "N",
-        "epochs without a better validation score that end a training; None (default): those of 2,000 steps; 0: none",
-    ),
-    "learning_rate": (float, "RATE", "rate of Adam; None (default): 0.01, of an mlp from 20,000 items on 0.003"),
-    "batch_size": (int, "N", "topics per step (default: 16)"),
-    "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),
-}
-"""The flags of `rankbound.training.recipe.Recipe` and of the columns that a training reads: type, metavar and help.
 
-Omitted ones keep the defaults."""
-
-
-def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of a ranker's recipe, but for the loss."""
-    for name, (kind, shown, meaning) in _RECIPE.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=shown, help=meaning)
-    add_names_flag(parser, "losses and metrics")
-    # Other smooth steps are gone; commands that name the sigmoid still run.
-    parser.add_argument("--kernel", choices=("sigmoid",), help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="auto (default) takes a GPU if there is one"
-    )
-
-
-def add_evaluation_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags for the metrics and topics of an evaluation, and for the columns of runs."""
-    meaning = "may be repeated"
-    parser.add_argument("-m", "--metric", dest="metrics", action="append", default=[], metavar="METRIC", help=meaning)
-    add_names_flag(parser, "metrics")
-    meaning = "topics to evaluate, as in q1,q2, or @FILE with a name on each line (default: all)"
-    parser.add_argument("--topics", metavar="NAMES", help=meaning)
-    meaning = "columns of runs in text that doesn't name them: msmarco, or names, as in 'topic item score'"
-    parser.add_argument("--format", metavar="COLUMNS", help=meaning)
-
-
-def add_names_flag(parser: argparse.ArgumentParser, kinds: str) -> None:
-    """Declare the flag for the tool whose names of these kinds are meant."""
-    meaning = f"whose names of {kinds} are used: rankbound (default), ir_measures, trec_eval, LightGBM, CatBoost, ..."
-    parser.add_argument("--names", default="rankbound", metavar="LIBRARY", help=meaning)
+def declare(parser: Any, flags: Sequence[Any], shared: Mapping[str, Sequence[Any]] = TABLE["shared"]) -> None:
+    """Declare flags of a table for a parser, or a group of one; texts name the `shared` ones."""
+    for flag in flags:
+        match flag:
+            case str(name):
+                declare(parser, shared[name], shared)
+            case {"group": title, "flags": inner}:
+                declare(parser.add_argument_group(title), inner, shared)
+            case {"either": inner}:
+                declare(parser.add_mutually_exclusive_group(), inner, shared)
+            case {"flag": text}:
+                options: dict[str, Any] = {key: value for key, value in flag.items() if key != "flag"}
+                if options.get("help") is False:
+                    options["help"] = argparse.SUPPRESS
+                if "type" in options:
+                    kind = options["type"] = TYPES[options["type"]]
+                    default = options.get("default")
+                    options["default"] = list(map(kind, default)) if isinstance(default, list) else default
+                parser.add_argument(*text.split(), **options)
 
 
 def topics_of(arguments: argparse.Namespace) -> list[str] | None:
@@ -151,17 +83,15 @@ def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
 
     Messages name the originals. The ending of a copy's name tells the format of its content.
     """
-    found = {
-        name: [one for one in (value if isinstance(value, list) else [value]) if _is_pipe(one)]
-        for name, value in vars(arguments).items()
-    }
-    pipes = [pipe for several in found.values() for pipe in several]
+    values = {name: value if isinstance(value, list) else [value] for name, value in vars(arguments).items()}
+    sources = [one for several in values.values() for one in several if isinstance(one, Source)]
+    pipes = [one for one in sources if str(one) == STANDARD_INPUT or one.is_fifo()]
     if not pipes:
         yield
         return
     if len({*pipes}) < len(pipes):
         raise ConfigError(f"{pipes[0]}: found twice among the files to read, expected once: it can be read only once")
-    copies: dict[Path, Path] = {}
+    copies: dict[Source, Path] = {}
     with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
         for place, pipe in enumerate(pipes):
             copy = Path(folder, str(place), "standard-input" if str(pipe) == STANDARD_INPUT else pipe.name)
@@ -170,10 +100,10 @@ def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
             with copy.open("wb") as file, opened as stream:
                 shutil.copyfileobj(stream, file)
             copies[pipe] = copy.rename(copy.with_name(copy.name + _ending_of(copy)))
-        for name in filter(found.get, found):
-            value = getattr(arguments, name)
-            several = [copies.get(one, one) for one in (value if isinstance(value, list) else [value])]
-            setattr(arguments, name, several if isinstance(value, list) else several[0])
+        for name, several in values.items():
+            if any(one in pipes for one in several):
+                copied = [copies.get(one, one) for one in several]
+                setattr(arguments, name, copied if isinstance(getattr(arguments, name), list) else copied[0])
         try:
             yield
         except RankboundError as error:
@@ -181,10 +111,6 @@ def copied_pipes(arguments: argparse.Namespace) -> Iterator[None]:
             for pipe, copy in copies.items():
                 message = message.replace(str(copy), "standard input" if str(pipe) == STANDARD_INPUT else str(pipe))
             raise type(error)(message) from error
-
-
-def _is_pipe(value: Any) -> bool:
-    return isinstance(value, Source) and (str(value) == STANDARD_INPUT or value.is_fifo())
 
 
 def _ending_of(path: Path) -> str:
@@ -202,20 +128,6 @@ def _ending_of(path: Path) -> str:
     if b"\t" in line:
         return ".tsv"
     return ".csv" if line.count(b",") > line.count(b" ") else ""
-
-
-def add_file_flags(parser: argparse.ArgumentParser, groups: bool = True) -> None:
-    """Declare the flags for the sizes of queries beside LETOR text, and for the columns of a table."""
-    if groups:
-        meaning = "the lines of each query, for LETOR text without qid (LightGBM's)"
-        parser.add_argument("--groups", type=Source, metavar="FILE", help=meaning)
-    group = parser.add_argument_group("columns of a CSV or parquet file with a row per item")
-    group.add_argument("--topic", default="topic", metavar="NAME", help="column of topics (default: topic)")
-    group.add_argument("--item", metavar="NAME", help="column of item names (default: item, if it exists)")
-    meaning = "column of relevance labels (default: relevance)"
-    group.add_argument("--relevance", default="relevance", metavar="NAME", help=meaning)
-    meaning = "labels that are no numbers, from 0 upwards, as in bad,fair,good, or with numbers, as in bad=0,good=3"
-    group.add_argument("--grades", type=names, metavar="LABELS", help=meaning)
 
 
 def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.commands import (
-    Source,
-    add_file_flags,
-    add_recipe_flags,
     loss_of,
     read_named,
     recipe_of,
@@ -19,7 +16,7 @@ from rankbound.commands import (
     require_writable,
 )
 from rankbound.errors import ConfigError, naming, plain_errors
-from rankbound.texts import names, positive, quantity
+from rankbound.texts import names, quantity
 
 if TYPE_CHECKING:
     from rankbound.metrics import Metric
@@ -32,52 +29,9 @@ FOLDS = 5
 JUDGEMENTS = "judgements.csv"
 """The file of judgements beside runs, if some topic is tested in several folds."""
 
-SUMMARY = "Train across folds: every list is scored by a ranker that was not trained on it; compare losses"
-EXAMPLES = """\
-  rankbound cross-validate lists.csv -m nDCG@10
-  rankbound cross-validate lists.letor --loss nDCG --loss LambdaRank --loss RankNet -m nDCG@10 -m AP --runs runs
-  rankbound cross-validate clicks.parquet --topic query --relevance clicked --folds 10 -m RR
-  rankbound cross-validate ratings.csv --topic user --item film --model matrix-factorization -m nDCG
-  rankbound cross-validate --split "Fold{fold}/train.txt,Fold{fold}/vali.txt,Fold{fold}/test.txt" -m nDCG@10
-  rankbound cross-validate --split a_train.csv,a_test.csv --split b_train.csv,b_test.csv -m AP
-
-The topics are dealt to the folds at random, the same for all losses; for a matrix factorisation, the items of each
-topic. Each fold's rankers are trained on the others, a share of which selects the epoch. Several losses are compared by
-paired tests over topics, with Holm's correction; more is in `rankbound compare`, from the runs that --runs keeps."""
 
 _Test = Callable[..., "CrossValidated"]
 """Tests the ranker of a recipe on all folds."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "lists", type=Source, nargs="?", metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow"
-    )
-    parser.add_argument("--folds", type=positive, metavar="N", help=f"number of folds to draw (default: {FOLDS})")
-    parser.add_argument(
-        "--split",
-        dest="splits",
-        action="append",
-        metavar="FILES",
-        help="instead of FILE, the files of a split: TRAIN,TEST or TRAIN,VALIDATION,TEST; may be repeated, or name all "
-        "folds by {fold}",
-    )
-    parser.add_argument(
-        "--loss", dest="losses", action="append", metavar="LOSS", help="may be repeated (default: nDCG)"
-    )
-    parser.add_argument(
-        "-m", "--evaluate", dest="metrics", action="append", required=True, metavar="METRIC", help="may be repeated"
-    )
-    parser.add_argument(
-        "--runs",
-        type=Path,
-        metavar="FOLDER",
-        help=f"also write the run of each loss there, LOSS.csv; and {JUDGEMENTS} to evaluate them by, if topics are "
-        "tested in several folds, as topic/fold",
-    )
-    add_recipe_flags(parser)
-    add_file_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

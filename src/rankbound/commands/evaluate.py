@@ -7,38 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import USUAL_METRICS, Source, add_evaluation_flags, add_file_flags, columns_of, topics_of
-from rankbound.commands.compare import add_significance_flags, settings_of
+from rankbound.commands import USUAL_METRICS, columns_of, topics_of
+from rankbound.commands.compare import settings_of
 from rankbound.errors import ConfigError, DataError, plain_errors
 from rankbound.texts import printable, quantity, shortened
 
 if TYPE_CHECKING:
     from rankbound.evaluation import Evaluation
 
-SUMMARY = "Evaluate runs by qrels, with trec_eval's rules and exact ties; several as a table, with tests"
-EXAMPLES = """\
-  rankbound evaluate run.txt qrels.txt
-  rankbound evaluate run.txt qrels.txt -m nDCG@10 -m AP
-  rankbound evaluate run.txt lists.csv -m P@5 --per-topic
-  rankbound evaluate scores.parquet test.letor -m nDCG@10 --json
-  rankbound evaluate run.txt qrels.txt -m nDCG@10 --csv topics.csv
-  rankbound evaluate bm25.txt mine.txt qrels.txt -m nDCG@10 -m AP --baseline bm25 --latex
-  zcat run.gz | rankbound evaluate - qrels/test.tsv
-  rankbound evaluate run.tsv qrels.dev.small.tsv --format msmarco -m RR@10
 
-RUN is a TREC run, JSON, or a table with the columns topic, item and score; QRELS are TREC qrels, JSON, or judged lists.
-One of them may be -, standard input. Text may be packed by gzip, bzip2 or zstd.
-Without -m, the metrics are nDCG@10, AP, RR, P@10 and Recall@100. Unjudged items count as not relevant, except for Bpref
-and infAP. Relevant items that the run lacks count in the ideal DCG and in recall. Tied items have the mean value over
-their orders. A topic without relevant items has no nDCG and no AP; means leave it out, or count it as 0 (--undefined
-zero). Topics of QRELS that RUN lacks are left out, with a warning, unless --missing says otherwise; the column
-`missing` of --csv marks them.
-Several runs make a table of systems by metrics, with the best mean of each metric in bold and, beside a --baseline,
-daggers at means that are significantly better or worse, with one correction over the table."""
-
-FORMATS = {"json": "JSON", "table_csv": "CSV, a row per run and metric,", "markdown": "Markdown"} | {
-    "latex": "LaTeX for \\input (package booktabs)"
-}
 _ENDINGS = (".txt", ".run", ".trec", ".res", ".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".feather")
 """Endings of files that are not part of a system's name."""
 
@@ -46,48 +23,12 @@ _LONGEST_NAME = 200
 """Characters of a topic's name in a table; --json has all of them."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "run_files", type=Source, nargs="+", metavar="RUN", help="TREC run, .json, .jsonl, .csv, .tsv or .parquet"
-    )
-    parser.add_argument(
-        "qrels", type=Source, metavar="QRELS", help="TREC qrels, LETOR text, .json, .jsonl, .csv, .tsv or .parquet"
-    )
-    add_evaluation_flags(parser)
-    parser.add_argument(
-        "--missing",
-        choices=("skip", "zero", "error"),
-        help="topics of QRELS that RUN lacks: left out (default, with a warning unless named), evaluated as empty "
-        "results, or refused",
-    )
-    parser.add_argument(
-        "--undefined",
-        default="skip",
-        choices=("skip", "zero"),
-        help="topics where a metric is undefined: left out of its mean (default), or counted as 0",
-    )
-    parser.add_argument("--per-topic", action="store_true", help="also show the values of every topic")
-    parser.add_argument(
-        "--csv", type=Path, metavar="FILE", help="also write the values of every topic to a file (.csv, or .tsv)"
-    )
-    parser.add_argument(
-        "--name", action="append", dest="system_names", metavar="NAME", help="name of a RUN in the table, once for each"
-    )
-    parser.add_argument(
-        "--baseline", type=Source, metavar="RUN", help="name or file of the run to test all others against"
-    )
-    add_significance_flags(parser, FORMATS)
-    add_file_flags(parser)
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Evaluate and print."""
     from rankbound.evaluation import evaluate_run, judged_by
     from rankbound.metrics import metric
 
-    path = arguments.csv
-    form = next((f"to_{name.removeprefix('table_')}" for name in FORMATS if getattr(arguments, name)), None)
+    path, form = arguments.csv, arguments.form
     if path is not None and path.suffix not in (".csv", ".tsv"):
         raise DataError(f"--csv: found {path}, expected a name that ends in .csv or .tsv")
     runs, baseline = _runs_of(arguments)
@@ -104,10 +45,10 @@ def run(arguments: argparse.Namespace) -> None:
         how = {name: getattr(arguments, name) for name in ("undefined", "format")}
         how |= {"missing": arguments.missing or "skip", "topics": topics_of(arguments)}
         settings = settings_of(arguments)
-        if len(runs) == 1 and form in (None, "to_json") and not (arguments.system_names or baseline or settings):
+        if len(runs) == 1 and form in (None, "json") and not (arguments.system_names or baseline or settings):
             evaluations = {name: evaluate_run(file, qrels, chosen, **how) for name, file in runs.items()}
             (evaluation,) = evaluations.values()
-            shown = (_as_json if arguments.json else _as_text)(evaluation, arguments)
+            shown = (_as_json if form else _as_text)(evaluation, arguments)
         else:
             from rankbound.compare.runs import evaluate_runs
 
@@ -118,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
                 )
             table = evaluate_runs(runs, qrels, chosen, baseline=baseline, **how, **settings)
             evaluations = dict(table.evaluations)
-            shown = str(table) if form is None else getattr(table, form)()
+            shown = str(table) if form is None else getattr(table, f"to_{form}")()
     if path is not None:
         _write_csv(evaluations, path)
     print(shown)

@@ -1,10 +1,9 @@
 """`rankbound score`: score lists with a trained ranker."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import UNKNOWN, Source, add_file_flags, without_warnings
+from rankbound.commands import without_warnings
 from rankbound.errors import naming, plain_errors
 
 if TYPE_CHECKING:
@@ -12,30 +11,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = (".json", ".jsonl", ".gz", ".bz2", ".zst")
 """Endings of runs that are written in one piece."""
-
-SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
-EXAMPLES = """\
-  rankbound score model.safetensors lists.csv --out run.txt
-  rankbound score model.safetensors test.letor --out scores.parquet
-
-Features are matched by name, and for a matrix factorisation topics and items; the file needs no relevance labels.
-LETOR text, CSV and parquet with a row per item are read in a stream: they may exceed memory. Runs in JSON or compressed
-are not.
-`rankbound evaluate` reads the result."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a model that `rankbound train` wrote")
-    parser.add_argument("lists", type=Source, metavar="FILE", help="lists: LETOR text, .csv, .tsv, .parquet or .arrow")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", required=True, help="a table for .csv, .tsv and .parquet, else a TREC run"
-    )
-    parser.add_argument(
-        "--tag", default="rankbound", metavar="NAME", help="the run's name in a TREC run (default: rankbound)"
-    )
-    parser.add_argument("--unknown", help=f"{UNKNOWN}: as in training (default), refuse, or mean")
-    add_file_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

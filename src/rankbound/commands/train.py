@@ -1,13 +1,9 @@
 """`rankbound train`: train a ranker on judged lists."""
 
 import argparse
-from pathlib import Path
 from shlex import quote
 
 from rankbound.commands import (
-    Source,
-    add_file_flags,
-    add_recipe_flags,
     read_named,
     recipe_of,
     report_columns,
@@ -15,34 +11,6 @@ from rankbound.commands import (
 )
 from rankbound.errors import ConfigError, naming, plain_errors
 from rankbound.texts import quantity
-
-SUMMARY = "Train a ranker on your own judged lists: LETOR text, CSV or parquet"
-EXAMPLES = """\
-  rankbound train lists.csv --loss nDCG --bound min-max --out model.safetensors
-  rankbound train train.letor --validation vali.letor --model mlp --hidden 64,32 --out model.safetensors
-  rankbound train clicks.parquet --topic query --relevance clicked --features price,age --out model.safetensors
-  rankbound train lists.csv --model ranksvm --out model.safetensors
-  rankbound train ratings.csv --topic user --item film --model matrix-factorization --out films.safetensors
-
-A CSV or parquet file has a row per item with the columns topic and relevance, and optionally item. All other columns of
-numbers are features, but for those without a name and those called position, score, weight, fold, timestamp and the
-like, which --features can name. The rows of a topic need not be adjacent. A matrix factorisation reads no features: it
-learns topics (users) and items that recur between them. `rankbound score` reads the model, as does `rankbound.load` in
-Python."""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "lists", type=Source, metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow"
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the model to write (.safetensors)")
-    parser.add_argument("--folds", metavar="N", help="prints the `rankbound cross-validate` for N folds")
-    parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
-    add_recipe_flags(parser)
-    parser.add_argument("--validation", type=Source, metavar="FILE", help="judged lists to select the epoch on")
-    parser.add_argument("--validation-groups", type=Source, metavar="FILE", help="--groups of the file of --validation")
-    add_file_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

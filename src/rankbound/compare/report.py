@@ -1,5 +1,7 @@
 """Reports: comparisons of systems, and systems by metrics, as text, Markdown, LaTeX, JSON, CSV or a data frame."""
 
+import csv
+import io
 import json
 import math
 from abc import ABC, abstractmethod
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rankbound.compare.comparison import DIFFERENCES, Cells, Comparison, Settings
 from rankbound.compare.margins import LEVEL, TIE
 from rankbound.compare.statistics import CORRECTIONS, TESTS, interval_of_mean
-from rankbound.compare.tables import BETTER, WORSE, Cell, Table, csv_of, latex_comments, markdown
+from rankbound.compare.tables import BETTER, WORSE, Cell, Table, latex_comments, markdown
 from rankbound.evaluation import Evaluation, shown, summary
 from rankbound.io.files import needs_extra
 from rankbound.metrics import Metric
@@ -78,7 +80,11 @@ class Printed(ABC):
 
     def to_csv(self) -> str:
         """Return a row per comparison, nested fields as `effect.wins`, or a row per system and metric, as CSV."""
-        return csv_of(self._flat_rows())
+        rows, text = self._flat_rows(), io.StringIO()
+        writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue().rstrip("\n")
 
     def to_polars(self) -> "pl.DataFrame":
         """Return the rows and columns of the CSV."""

@@ -177,13 +177,9 @@ def compare_files(
 ) -> Report:
     """Compare files of runs on the topics that two of them have, or files of per-topic scores.
 
-    Args:
-        files: two or more files, the baseline included.
-        metrics: texts of metrics; for per-topic scores, by default all that the files have in common.
-        settings, baseline, missing, topics: as in `compare_runs`.
-        qrels, columns: the file of judgements if the files are runs, and the names of its columns.
-        names: whose names of metrics are used, as in `rankbound.metric`.
-        format: of runs, as in `rankbound.read_run`.
+    The files are runs if there are `qrels`, whose `columns` have these names; the other arguments are as in
+    `compare_runs`, `rankbound.metric` and `rankbound.read_run`. Without metrics, all that files of scores have in
+    common are compared.
 
     Raises:
         ConfigError: a single file, or runs without metrics to compare them by.
@@ -193,7 +189,10 @@ def compare_files(
     if len(every) < 2:
         raise ConfigError(f"{every[0]}: found one file, expected two or more")
     if qrels is None:
-        sources = _on_topics([_source_of_file(path) for path in every], topics)
+        sources = [_source_of_file(path) for path in every]
+        known = dict.fromkeys(topic for source in sources for topic in source.frame["topic"])
+        wanted = chosen_topics(topics, list(known), "the files")
+        sources = [replace(one, frame=one.frame.filter(one.frame["topic"].is_in(wanted))) for one in sources]
         for source, path in zip(sources, every, strict=True):
             for name in metrics:
                 if name not in source.metrics:
@@ -322,13 +321,6 @@ def report_of(a: str, b: str, rows: Sequence[Row], settings: Settings, notes: Se
     name = CORRECTIONS[settings.correction]
     of_flips = f"no p ({name}) of {len(rows)} tests can be below {least:.2g}: raise --flips"
     return Report(a, b, adjusted, settings, [*notes, *([of_flips] if raised else [])])
-
-
-def _on_topics(sources: Sequence[Source], topics: Sequence[str] | None) -> list[Source]:
-    """Return the scores of some topics; DataError for one of which no source has any."""
-    known = dict.fromkeys(topic for source in sources for topic in source.frame["topic"])
-    wanted = chosen_topics(topics, list(known), "the files")
-    return [replace(one, frame=one.frame.filter(one.frame["topic"].is_in(wanted))) for one in sources]
 
 
 def _source_of_file(path: Path) -> Source:

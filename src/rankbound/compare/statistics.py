@@ -132,8 +132,10 @@ class Estimate:
 
 def over_units(differences: Floats) -> Estimate:
     """Estimate the mean over independent units `(n_units,)`, at least two."""
-    n = len(differences)
-    return Estimate(_mean(differences), _deviation(differences) / math.sqrt(n), n - 1)
+    n, mean = len(differences), _mean(differences)
+    # Exact summation makes the standard deviation independent of the order of units.
+    deviation = math.sqrt(math.fsum(((differences - mean) ** 2).tolist()) / (n - 1))
+    return Estimate(mean, deviation / math.sqrt(n), n - 1)
 
 
 def over_trainings(cells: Floats, drawings: Integers | None = None) -> Estimate | None:
@@ -590,9 +592,3 @@ def _fits(cells: Floats) -> tuple[Floats, Floats]:
 
 def _mean(values: Floats) -> float:
     return math.fsum(values.tolist()) / len(values)
-
-
-def _deviation(values: Floats) -> float:
-    """Return the sample standard deviation; exact summation makes it independent of the order of units."""
-    mean = _mean(values)
-    return math.sqrt(math.fsum(((values - mean) ** 2).tolist()) / (len(values) - 1))

@@ -1,12 +1,10 @@
-"""Tables of cells as text, Markdown, HTML, LaTeX and CSV: bold cells, marks such as daggers, names of all letters."""
+"""Tables of cells as text, Markdown, HTML and LaTeX: bold cells, marks such as daggers, names of all letters."""
 
-import csv
-import io
 import re
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rankbound.evaluation import aligned
 from rankbound.texts import html, html_table, printable
@@ -112,15 +110,6 @@ def latex(text: str) -> str:
 def latex_comments(lines: Sequence[str]) -> list[str]:
     """Return lines of LaTeX that it ignores."""
     return [f"% {printable(line)}" for line in lines]
-
-
-def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as CSV, below the names of all their columns."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().rstrip("\n")
 
 
 def _latex_row(row: Sequence[Cell]) -> str:

@@ -445,7 +445,17 @@ class _Sample:
                 return cls(sample["query"], ranked + lacking, (first[0] + first[1], []), first)
             return cls(sample["query"], ranked, first, first)
         if "labels" in keys:
-            documents, grades = columns["documents"], _grades(columns["labels"], columns["documents"], place)
+            documents, labels = columns["documents"], columns["labels"]
+            if len(labels) != len(documents):
+                counts = f"{len(labels)} labels for {len(documents)} documents in sample {place}"
+                raise ValueError(f"samples: found {counts}, expected one each")
+            try:
+                grades = [float(label) for label in labels]
+            except (TypeError, ValueError, RuntimeError) as error:
+                found = f"found the labels {quoted(labels)} in sample {place}"
+                raise ValueError(f"samples: {found}, expected numbers") from error
+            for label in (label for label, grade in zip(labels, grades, strict=True) if not 0 <= grade < inf):
+                raise ValueError(f"samples: found the label {label} in sample {place}, expected finite grades from 0")
             judgements = [f"with the label {grade:g}" for grade in grades]
         else:
             documents = columns["positive"] + columns["negative"]
@@ -459,18 +469,3 @@ class _Sample:
                     "expected one judgement of each document: remove the other"
                 )
         return cls(sample["query"], documents, (grades, []))
-
-
-def _grades(labels: list[Any], documents: list[Any], place: int) -> list[float]:
-    if len(labels) != len(documents):
-        raise ValueError(
-            f"samples: found {len(labels)} labels for {len(documents)} documents in sample {place}, expected one each"
-        )
-    try:
-        grades = [float(label) for label in labels]
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"samples: found the labels {quoted(labels)} in sample {place}, expected numbers") from error
-    wrong = [label for label, grade in zip(labels, grades, strict=True) if not 0 <= grade < inf]
-    if wrong:
-        raise ValueError(f"samples: found the label {wrong[0]} in sample {place}, expected finite grades from 0")
-    return grades

@@ -180,7 +180,16 @@ def extent(stream: BinaryIO, where: str, chunks: list[Chunk] | None = None) -> E
             yield text, worth_a_kernel(bytes_read)
 
     def found(text: bytearray, by_kernel: bool) -> tuple[bytearray, bool, tuple[Extent, int] | None]:
-        return text, by_kernel, _extent_by_kernel(text) if by_kernel else None
+        """Return the extent and the number of lines beside the arguments; None for what a kernel cannot read."""
+        if not by_kernel:
+            return text, by_kernel, None
+        from rankbound.kernels.text import extent as kernel
+
+        numbers = np.empty(4, np.int64)
+        rows = kernel(np.frombuffer(text, np.uint8), numbers)
+        smallest, largest, label, lines = numbers.tolist()
+        is_irregular = rows < 0 or largest > LARGEST_INDEX
+        return text, by_kernel, None if is_irregular else (Extent(largest, smallest, label, rows), lines)
 
     for text, by_kernel, made in _in_threads(found, texts()):
         own, lines = made or (_extent_of_lines(text, first, where), text.count(b"\n"))
@@ -189,16 +198,6 @@ def extent(stream: BinaryIO, where: str, chunks: list[Chunk] | None = None) -> E
         known = Extent(max(known.largest, own.largest), smallest, label, known.lines + own.lines)
         first += lines
     return known
-
-
-def _extent_by_kernel(text: bytearray) -> tuple[Extent, int] | None:
-    """Return the extent and the number of whole lines; None where one is irregular."""
-    from rankbound.kernels.text import extent as kernel
-
-    numbers = np.empty(4, np.int64)
-    rows = kernel(np.frombuffer(text, np.uint8), numbers)
-    smallest, largest, label, lines = numbers.tolist()
-    return None if rows < 0 or largest > LARGEST_INDEX else (Extent(largest, smallest, label, rows), lines)
 
 
 def _extent_of_lines(text: bytearray, first: int, where: str) -> Extent:
@@ -338,10 +337,6 @@ class Layout:
     names: list[str] = field(default_factory=list)
     codes: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def label_type(self) -> Any:
-        return pa.int8() if min(self.largest_label, self.known.label) <= LARGEST_LABEL else pa.int64()
-
     def code_of(self, token: bytes) -> int:
         """Return the number of a query, or a code below -1, which is no number."""
         if token.isdigit() and len(token) <= _LONGEST_NUMBER:
@@ -361,8 +356,12 @@ class Layout:
 
     def rows(self, label: Any, query: Any, number: Any, features: npt.NDArray[np.float32], names: Any) -> pa.Table:
         """Return parsed lines, with the codes of their queries and their own numbers in the file."""
-        kinds = {"topic": (query, pa.int64()), "number": (number, pa.int64()), "relevance": (label, self.label_type)}
-        columns = {name: pa.array(values, kind) for name, (values, kind) in kinds.items()}
+        is_small = min(self.largest_label, self.known.label) <= LARGEST_LABEL
+        columns = {
+            "topic": pa.array(query, pa.int64()),
+            "number": pa.array(number, pa.int64()),
+            "relevance": pa.array(label, pa.int8() if is_small else pa.int64()),
+        }
         return pa.table({**columns, "items": names, "features": vectors(features, features.shape[1])})
 
 

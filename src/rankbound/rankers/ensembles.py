@@ -82,14 +82,9 @@ _BETWEEN = b"\0"
 
 
 def fit_adarank(columns: Columns, selection: Selection, *, of: Metric, bound: Bound, epochs: int) -> None:
-    """Fit AdaRank, and keep it in the selection after every round.
+    """Fit AdaRank to a bounded metric, from lists whose shares are $P_1$, and offer the selection every round.
 
-    Args:
-        columns: the lists to train on, whose shares are $P_1$.
-        selection: what keeps the weights of the best round.
-        of: the metric that is the performance.
-        bound: the bound of the performance.
-        epochs: the number of rounds; fewer, if one feature orders all lists perfectly, or none changes anything.
+    There are fewer rounds than `epochs` if one feature orders all lists perfectly, or none changes anything.
     """
     performance = Performance(of, bound, columns.relevance, columns.offsets)
     unit, nothing = max(performance.largest, 1.0), np.zeros(len(columns.relevance))
@@ -120,13 +115,9 @@ def fit_adarank(columns: Columns, selection: Selection, *, of: Metric, bound: Bo
 
 
 def fit_rankboost(columns: Columns, selection: Selection, *, pair_weights: str, epochs: int) -> None:
-    """Fit RankBoost, and keep it in the selection after every round.
+    """Fit RankBoost, and offer the selection every round; fewer than `epochs`, if no threshold has an advantage.
 
-    Args:
-        columns: the lists to train on.
-        selection: what keeps the thresholds of the best round.
-        pair_weights: $D_1$: `equal` for all pairs, or `list` for lists of the same weight.
-        epochs: the number of rounds; fewer, if no threshold has an advantage.
+    $D_1$ is `equal` for all pairs, or by `list`, so that lists have the same weight.
     """
     pairs, limits = Pairs(columns, pair_weights), thresholds(columns.values)
     bins = np.empty(columns.values.shape, np.uint8)
@@ -215,22 +206,10 @@ def fit_trees(
     epochs: int,
     seed: int,
 ) -> None:
-    """Grow trees, and keep them in the selection after every round.
+    """Grow trees by the settings of a recipe, and offer them to the selection after every round.
 
-    Args:
-        columns: the lists to train on.
-        selection: what keeps the trees of the best round.
-        model: `mart`, `lambdamart`, `random-forest`, `mcrank` or `boosted-trees`.
-        objective: the loss of `boosted-trees`.
-        classification: of `mcrank`, `multiclass` or `ordinal`.
-        leaves: the most leaves of a tree.
-        min_rows: the fewest items of a leaf.
-        shrinkage: the factor of each tree; a forest has none.
-        epochs: the number of rounds: trees, or of a classification, trees of each class.
-        seed: of what is drawn.
-
-    Raises:
-        RankboundError: LightGBM is not installed.
+    `objective` is the loss of `boosted-trees`. A forest has no shrinkage. A round is a tree, or of a classification, a
+    tree of each class. RankboundError if LightGBM is not installed.
     """
     with needs_extra("boosting"):
         import lightgbm

@@ -170,17 +170,9 @@ class Violations:
 def fit_svm(
     columns: Columns, selection: Selection, *, cost: float | None, pair_weights: str, epochs: int
 ) -> dict[str, float]:
-    """Fit a Ranking SVM, and keep it in the selection.
+    """Fit a Ranking SVM by at most so many Newton steps for each cost, and return the `cost` that was chosen.
 
-    Args:
-        columns: the lists to train on.
-        selection: what keeps the weights of the cost with the best validation metric.
-        cost: $C$; None chooses the best of `COSTS`, ascending, each from the weights of the one before.
-        pair_weights: `equal` or `list`.
-        epochs: the most Newton steps of a cost.
-
-    Returns:
-        The cost that was chosen, by `cost`.
+    The cost is $C$; None chooses the best of `COSTS`, ascending, each from the weights of the one before.
     """
     pairs, n = Pairs(columns, pair_weights), len(columns.values)
     return _best_cost(selection, cost, np.zeros(n), lambda one, weights: solve(columns, pairs, one, weights, epochs), n)
@@ -254,16 +246,9 @@ def _conjugate_gradients(
 def fit_coordinate_ascent(
     columns: Columns, selection: Selection, *, of: Metric, bound: Bound, starts: int, epochs: int, seed: int
 ) -> None:
-    """Fit a linear ranker by coordinate ascent, and keep it in the selection after every sweep.
+    """Maximise a bounded metric by coordinate ascent, and offer the selection the weights after every sweep.
 
-    Args:
-        columns: the lists to train on.
-        selection: what keeps the weights of the best sweep.
-        of: the metric to maximise.
-        bound: its bound.
-        starts: the number of initial weights.
-        epochs: the most sweeps of all starts together.
-        seed: of the initial weights and the orders of the features.
+    There are at most `epochs` sweeps in all starts together; initial weights and orders of features are by `seed`.
     """
     performance = Performance(of, bound, columns.relevance, columns.offsets)
     generator, n_features, number = np.random.default_rng(seed), len(columns.values), 0
@@ -295,19 +280,7 @@ def fit_coordinate_ascent(
 def fit_subset_ranking(
     columns: Columns, selection: Selection, *, cost: float | None, top: int, rest_weight: float, epochs: int
 ) -> dict[str, float]:
-    """Fit the regression of subset ranking by Newton steps, and keep it in the selection.
-
-    Args:
-        columns: the lists to train on.
-        selection: what keeps the weights of the cost with the best validation metric.
-        cost: $C$; None chooses the best of `COSTS`, ascending, each from the weights of the one before.
-        top: $k$.
-        rest_weight: $u$.
-        epochs: the most Newton steps of a cost.
-
-    Returns:
-        The cost that was chosen, by `cost`.
-    """
+    """Fit the regression of subset ranking, with `top` as $k$ and `rest_weight` as $u$; steps and cost as `fit_svm`."""
     sizes, gains = np.diff(columns.offsets), np.exp2(columns.relevance) - 1
     segment = np.repeat(np.arange(len(sizes)), sizes)
     limits = gains[np.lexsort((-gains, segment))][columns.offsets[:-1] + np.minimum(sizes, top) - 1]
@@ -355,13 +328,9 @@ def _products(values: npt.NDArray[np.float32], weights: Floats) -> Floats:
 
 
 def fit_prank(columns: Columns, selection: Selection, *, epochs: int, seed: int) -> None:
-    """Fit PRank, and keep its weights in the selection after every pass over the items.
+    """Fit PRank, and offer the selection its weights after every pass over the items, in an order drawn by `seed`.
 
-    Args:
-        columns: the lists to train on, whose shares have no part in it.
-        selection: what keeps the weights of the best pass.
-        epochs: the number of passes; fewer, if one changes nothing.
-        seed: of the items' order in each pass.
+    There are fewer passes than `epochs` if one changes nothing. The lists' shares have no part in it.
     """
     distinct, grades = np.unique(columns.relevance, return_inverse=True)
     rows, weights = np.ascontiguousarray(columns.values.T), np.zeros(len(columns.values))
@@ -377,17 +346,9 @@ def fit_prank(columns: Columns, selection: Selection, *, epochs: int, seed: int)
 def pass_of_prank(
     rows: npt.NDArray[np.float32], grades: Integers, order: Integers, weights: Floats, thresholds: Floats
 ) -> tuple[float, float]:
-    """Change the weights and thresholds by each item in turn.
+    """Change the weights `(d,)` and the ascending thresholds by each of the rows `(n_items, d)` in turn.
 
-    Args:
-        rows: `(n_items, d)`, the features.
-        grades: `(n_items,)`, from 0.
-        order: the items' order.
-        weights: `(d,)`.
-        thresholds: `(n_grades - 1,)`, ascending.
-
-    Returns:
-        The sum of the distances of predicted and true grades, and the number of moves of thresholds.
+    Returns the sum of the distances of predicted and true grades, from 0, and the number of moves of thresholds.
     """
     totals = np.zeros(2)
     if usable():

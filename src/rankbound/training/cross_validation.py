@@ -6,7 +6,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.evaluation import Evaluation, evaluate_run
@@ -17,10 +16,8 @@ from rankbound.metrics import Metric
 from rankbound.training.inputs import weighted
 from rankbound.training.ranker import Ranker, train_ranker
 from rankbound.training.recipe import FACTORIZATIONS, PAIR_MODELS, Recipe
-from rankbound.training.splits import Split, require_apart
+from rankbound.training.splits import Split, picked, require_apart
 from rankbound.training.trainer import Epoch
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -244,25 +241,6 @@ def _means(values: Any, group: Indices, count: int) -> Any:
     total = np.bincount(group[defined], values[defined], minlength=count)
     with np.errstate(invalid="ignore"):
         return total / np.bincount(group[defined], minlength=count)
-
-
-def picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
-    """Return the lists of some rows: these topics', by default those that have any of the rows."""
-    from rankbound.io.judged import name_column
-
-    sizes = np.diff(np.append(0, np.cumsum(rows))[lists.offsets])
-    kept = np.flatnonzero(sizes if topics is None else topics)
-    return JudgedLists(
-        topics=[lists.topics[topic] for topic in kept.tolist()],
-        items=name_column(lists.items).filter(rows),
-        relevance=lists.relevance[rows],
-        offsets=np.append(0, np.cumsum(sizes[kept])),
-        features=lists.features[rows],
-        feature_names=lists.feature_names,
-        weights=None if lists.weights is None else lists.weights[rows],
-        list_weights=None if lists.list_weights is None else lists.list_weights[kept],
-        categories=lists.categories,
-    )
 
 
 def _named(lists: JudgedLists, folds: Sequence[Sequence[str]]) -> list[Indices]:

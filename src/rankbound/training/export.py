@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import warnings
-from contextlib import ExitStack
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -49,8 +48,8 @@ class Graph(nn.Module):
 def export_graph(model: nn.Module, scaling: Scaling, encoding: Encoding, path: str | os.PathLike[str]) -> None:
     """Write a model of encoded and scaled features, as `Ranker.export`."""
     kind = Path(path).suffix
-    if kind not in _WRITERS:
-        raise ValueError(f"path: found {os.fspath(path)!r}, expected a name with the ending {' or '.join(_WRITERS)}")
+    if kind not in (".onnx", ".pt2"):
+        raise ValueError(f"path: found {os.fspath(path)!r}, expected a name with the ending .onnx or .pt2")
     if encoding.categories:
         raise ValueError(
             f"features: {shortened(', '.join(encoding.categories), LONGEST_VALUE)} have categories, which are texts; "
@@ -62,9 +61,13 @@ def export_graph(model: nn.Module, scaling: Scaling, encoding: Encoding, path: s
     with torch.no_grad():
         graph = Graph(model, scaling, encoding.encoder({}))
         program = torch.export.export(graph, (example,), dynamic_shapes=sizes)
-    content = _WRITERS[kind](program, json.dumps(list(encoding.names)))
+    names, content = json.dumps(list(encoding.names)), io.BytesIO()
+    if kind == ".onnx":
+        content.write(_onnx(program, names))
+    else:
+        torch.export.save(program, content, extra_files={FEATURES: names})
     with atomic_path(path) as temporary:
-        temporary.write_bytes(content)
+        temporary.write_bytes(content.getvalue())
 
 
 def _onnx(program: Any, names: str) -> bytes:
@@ -73,21 +76,15 @@ def _onnx(program: Any, names: str) -> bytes:
         import onnxscript  # noqa: F401
     names_of: dict[str, Any] = {"input_names": ["features"], "output_names": ["scores"]}
     # The warnings of PyTorch's exporter are about its own parts and about libraries that are not used.
-    with warnings.catch_warnings(action="ignore"), ExitStack() as after:
-        logger = logging.getLogger("torch.onnx")
-        after.callback(logger.setLevel, logger.level)
-        logger.setLevel(logging.ERROR)
-        written = torch.onnx.export(program, (), **names_of, opset_version=OPSET, dynamo=True, verbose=False)
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            written = torch.onnx.export(program, (), **names_of, opset_version=OPSET, dynamo=True, verbose=False)
+    finally:
+        logger.setLevel(level)
     assert written is not None
     written.model.metadata_props[FEATURES] = names
     content: bytes = written.model_proto.SerializeToString()
     return content
-
-
-def _pt2(program: Any, names: str) -> bytes:
-    content = io.BytesIO()
-    torch.export.save(program, content, extra_files={FEATURES: names})
-    return content.getvalue()
-
-
-_WRITERS = {".onnx": _onnx, ".pt2": _pt2}

@@ -300,13 +300,10 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
 
 
 class EpochNegatives:
-    """Draws lists with new negatives in every call: `negatives` for each relevant item, that the list lacks.
+    """Draws lists with new negatives in every call: of `n_items`, those of a recipe, which the list lacks.
 
-    Args:
-        part: the lists, without negatives, on the CPU; their items ascend.
-        n_items: the number of items to draw from.
-        recipe: the number of negatives, how they are drawn, the number of lists in a batch, and the seed. For
-            `in-batch`, the lists come in the order of the batches.
+    The lists of the part have no negatives, and are on the CPU; their items ascend. For `in-batch`, they come in the
+    order of the batches.
     """
 
     def __init__(self, part: Part, n_items: int, recipe: Recipe) -> None:

@@ -69,16 +69,9 @@ def fit(
     criterion: Metric,
     on_epoch: Callable[[Epoch], None],
 ) -> tuple[nn.Module, dict[str, Any]]:
-    """Return the model of a recipe, and the record of its fit.
+    """Return the model of a recipe, and the record of its fit to lists that are all informative, of positive weight.
 
-    Args:
-        recipe: the settings.
-        objective: the loss of `objective_of`.
-        training: the lists to train on, all informative and of positive weight.
-        held_out: those that select the epoch.
-        score: computes the scores of a part's items under a model of their features.
-        criterion: the metric that selects the epoch.
-        on_epoch: called after every epoch.
+    The objective is that of `objective_of`; the criterion on the lists that are held out selects the epoch.
 
     Raises:
         ValueError: a cost is to be chosen, and there are no validation lists, or `prank` has weights of lists.
@@ -105,17 +98,7 @@ def fit(
 
 
 def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, selection: Selection) -> dict[str, Any]:
-    """Fit a recipe's ranker, offer the selection its model after every epoch, and return the record of the fit.
-
-    Args:
-        recipe: the settings.
-        objective: the loss of `objective_of`.
-        columns: the lists to train on, all informative and of positive weight.
-        selection: what is offered the models.
-
-    Raises:
-        ValueError, DataError: as `fit`.
-    """
+    """Fit a recipe's ranker, offer the selection its model after every epoch, and return the record, as `fit`."""
     if recipe.model in (RANKSVM, SUBSET_RANKING) and recipe.cost is None and selection.held_out is None:
         raise ValueError(
             "cost: found none, and no validation topics that choose it: expected a cost, such as 1, or validation "
