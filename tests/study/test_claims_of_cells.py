@@ -172,9 +172,9 @@ CASES = {
         CONFIRMED: [STILL, study(of_bounded(-0.2, of="nDCG")), study(of_bounded(0.2, of="AP"))],
         REFUTED: [
             study(of_bounded(0.1, of="nDCG", bounding="min-max", nsr=None, metric="nDCG@7")),
-            study(of_bounded(0.002, of="nDCG", bounding="min-max", nsr=1, metric="nDCG")),
+            study(of_bounded(0.02, of="nDCG", bounding="min-max", nsr=1, metric="nDCG")),
         ],
-        INCONCLUSIVE: [NOISY, study(of_bounded(0.001, of="nDCG"))],
+        INCONCLUSIVE: [NOISY, study(of_bounded(0.002, of="nDCG"))],
     },
     "T29": {
         CONFIRMED: [study(first_places(0.03, of="AP", bounding="distribution"), AP_FALLS)],
@@ -278,7 +278,7 @@ CASES = {
         REFUTED: [
             study(by_relevant(-0.01, of="nRBP")),
             study(by_relevant(0.01, -0.3, of="nRBP")),
-            study(by_relevant(0.01, of="nRBP"), by_relevant(-0.05, of="nRBP", bounding="min-max", nsr=3)),
+            study(by_relevant(0.01, of="nRBP"), by_relevant(-0.05, of="nRBP", nsr=3)),
         ],
         INCONCLUSIVE: [STILL, study(by_relevant(0.01, of="nRBP", nsr=2))],
     },
@@ -286,7 +286,7 @@ CASES = {
         CONFIRMED: [study(of_bounded(0.02, of="nRBP"))],
         REFUTED: [
             STILL,
-            study(of_bounded(0.05, of="nRBP"), of_bounded(-0.1, of="nRBP", bounding="min-max", nsr=None)),
+            study(of_bounded(0.05, of="nRBP"), of_bounded(-0.1, of="nRBP", nsr=None)),
             study(of_bounded(0.02, of="nRBP", nsr=2), of=ONE_SEED),
         ],
         INCONCLUSIVE: [replace(ONE_SEED, noise=0.05)],

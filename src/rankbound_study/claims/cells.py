@@ -317,7 +317,8 @@ def estimate(differences: Floats, drawings: Integers | None = None) -> Estimate:
 def kept_units(of: Pair, kept: Mask) -> Pair:
     """Keep some topics of a pair."""
     names = [name for name, one in zip(of.units, kept, strict=True) if one]
-    return Pair(of.a[kept], of.b[kept], names, of.gaps)
+    members = None if of.members is None else of.members[kept]
+    return replace(of, a=of.a[kept], b=of.b[kept], units=names, members=members)
 
 
 @lru_cache(maxsize=512)
