@@ -258,7 +258,7 @@ def test_pieces_that_are_named_in_calls_exist() -> None:
     for module in MODULES:
         source = module.read_text("utf-8")
         homes = dict(re.findall(r'^(\w+) = "(\w+\.md)"$', source, re.MULTILINE))
-        calls = re.findall(r'\b(?:text|finding|paragraph)\(\s*(\w+),\s*"([\w-]+)"', source)
+        calls = re.findall(r'\b(?:text|titled|finding|paragraph|Layout\.of)\(\s*(\w+),\s*"([\w-]+)"', source)
         named += [(homes[home], name) for home, name in calls]
     assert [(file, name) for file, name in named if name not in templates.pieces(file)] == []
     assert len(named) > 90
