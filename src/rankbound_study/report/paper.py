@@ -22,7 +22,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.abstract import law_findings, law_outcomes
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.columns import Layout, between, signed, with_minus
-from rankbound_study.report.content import Document, Figures, Finding, Paragraph, ReportSection, paragraph
+from rankbound_study.report.content import Document, Figures, Paragraph, ReportSection, paragraph
 from rankbound_study.report.findings import Bounded
 from rankbound_study.report.methods_section import methods_section
 from rankbound_study.report.tables.effects import REGISTERED, replicas_block
@@ -84,25 +84,29 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
 
     pairs = read_made(tables / "table_effects_replicas.csv", effects.REPLICA_COLUMNS)
     replicas = () if pairs.is_empty() else (replicas_block(pairs),)
+    ends = [row[key] for row in others if row["bounds"] == "affine" for key in ("lowest", "highest")] or [None]
+    told = {**_told(registered), "worst": min(ends), "best": max(ends), "law": found}
+    abstract = text(FILE, "abstract", means=means.to_dicts(), **facts, **told)
     answers = Layout.of(FILE, "answers").of_rows(_answers(means, outcomes, bounded, claims, registered))
     sections = [
-        ReportSection("abstract", "Abstract", _abstract({**facts, **_told(registered)}, means, found, others)),
+        ReportSection("abstract", "Abstract", abstract),
         ReportSection("answers", "Answers", "", (answers,)),
         ReportSection("methods", "How it was done", "", tuple(_methods(bounded, cells, facts))),
         ReportSection("effects", "What bounding does", text(FILE, "effects"), (*drawn("effects"), *replicas)),
     ]
     for one in found:
-        opening, block = f"{text(FILE, 'law')} {one.headline} {one.detail}", Layout.of(FILE, "second")
-        sections.append(ReportSection("law", "Why", opening, (block.of_rows(_second(tables)), *drawn("law"))))
+        opening = f"{text(FILE, 'law')} {one.headline} {one.detail}"
+        block = Layout.of(FILE, "second").of_rows(_second(tables))
+        sections.append(ReportSection("law", "Why", opening, (block, *drawn("law"))))
     if others:
         block = Layout.of(FILE, "elsewhere").of_rows(others)
         opening = text(FILE, "elsewhere-opening", others=others)
         sections.append(ReportSection("elsewhere", "On other data", opening, (block,)))
     if len(registered):
-        told = text(FILE, "predicted", commit=registered["registered"][0][:8])
+        opening = text(FILE, "predicted", commit=registered["registered"][0][:8])
         columns = tuple(column for column in REGISTERED.columns if column.title in _PREDICTED)
         block = REGISTERED(registered, caption=text(FILE, "predicted-table"), columns=columns, labels=4)
-        sections.append(ReportSection("predicted", "Predicted before the runs", told, (block,)))
+        sections.append(ReportSection("predicted", "Predicted before the runs", opening, (block,)))
     opening = text(FILE, "reproduced", **facts)
     sections += [
         ReportSection("table-5-1", "What is reproduced", opening, (bounded.block,)),
@@ -188,18 +192,6 @@ def _printed(bounded: Bounded) -> dict[str, Any]:
         "compared": len(signs),
         "tolerance": bounded.summary["tolerance"],
     }
-
-
-def _abstract(facts: Mapping[str, Any], means: pl.DataFrame, found: list[Finding], others: list[dict[str, Any]]) -> str:
-    listed = {
-        kind: ", ".join(
-            f"{signed(row['mean'])} ({row['loss']}; {between(row['low'], row['high'])})"
-            for row in means.filter(bounds=kind).to_dicts()
-        )
-        for kind in ("affine", "distribution")
-    }
-    ends = [row[key] for row in others if row["bounds"] == "affine" for key in ("lowest", "highest")] or [None]
-    return text(FILE, "abstract", **facts, **listed, worst=min(ends), best=max(ends), law=found)
 
 
 def _answers(
