@@ -140,9 +140,6 @@ def _counted(means: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.col("lower", "higher").fill_null(0))
 
 
-_MODELS = {"matrix-factorization": "a matrix factorisation", "mlp": "a neural network of features"}
-
-
 def _source(one: DataSet) -> str:
     """Return the name of what a data set is made from."""
     return re.split(r"\s(?:NSR|label)\b", one.label)[0]
@@ -155,7 +152,7 @@ def _methods(bounded: Bounded, cells: pl.DataFrame, facts: Mapping[str, Any]) ->
     yield paragraph(
         FILE,
         "methods-data",
-        models={_source(DataSet(*key)): _MODELS.get(model, model) for *key, model in models},
+        models={_source(DataSet(*key)): model for *key, model in models},
         topics={DataSet(*key).label: count for *key, count in topics},
     )
     yield paragraph(FILE, "methods-trainings", **facts)
