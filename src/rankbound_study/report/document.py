@@ -20,7 +20,7 @@ from rankbound_study.report.neural_section import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
 from rankbound_study.report.tables.sources import HOLDS
 from rankbound_study.results.study_files import reading
-from rankbound_study.templates import text
+from rankbound_study.templates import text, titled
 
 _TITLES = {
     "law": "The law of list weights",
@@ -65,7 +65,10 @@ def build(
         *claims.findings(synthetic=synthetic),
         *bounded.findings(claims, tested=board.made),
     )
-    title, subtitle = _headings(bounded)
+    # Of the reproduced studies, or of one on other data.
+    names = list(dict.fromkeys(data_set.dataset for data_set in bounded.data_sets))
+    heading = "title" if bounded.reproduced else "title-of-others"
+    title, subtitle = titled("abstract.md", heading, names=names, protocols=bounded.protocols)
     left_out = list(left_out_blocks(instances))
     with reading(provenance or results):
         methods = methods_section(None if manifest is None else manifest.config, left_out)
@@ -90,16 +93,6 @@ def build(
             *(() if bounded.reproduced else board.advice()),
         ),
     )
-
-
-def _headings(bounded: Bounded) -> tuple[str, str]:
-    """Return the title and what stands below it: of the reproduced studies, or of one on other data."""
-    if bounded.reproduced:
-        title = "User/query-wise metric bounding and neural networks in learning to rank, reproduced"
-        return title, f"Every table and figure of both studies, regenerated — {bounded.protocols}"
-    *others, last = dict.fromkeys(data_set.dataset for data_set in bounded.data_sets)
-    names = f"{', '.join(others)} and {last}" if others else last
-    return f"Losses and bounds compared on {names}", bounded.protocols
 
 
 _FIGURES = {
