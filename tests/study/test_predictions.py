@@ -21,7 +21,7 @@ from rankbound_study.claims.predictions import (
     predictions_table,
 )
 from rankbound_study.claims.verdict import NOT_RUN
-from rankbound_study.report.tables.predictions import PREDICTIONS
+from rankbound_study.report.tables.effects import REGISTERED
 
 POWERS = ("pairs^-0.5", "pairs^0.5")
 
@@ -104,7 +104,7 @@ def test_the_correction_is_over_all_predictions_and_missing_runs_are_said() -> N
     assert 0 < alone["p_held"] < 1 / 21
     assert set(many["outcome"][1:]) == {NOT_RUN}
     assert many["effect"][1:].null_count() == 20
-    assert len(PREDICTIONS(many).rows) == 21
+    assert len(REGISTERED(many).rows) == 21
 
 
 def test_models_that_did_not_train_are_said_and_not_tested(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from rankbound_study.report.columns import (
     Column,
     Layout,
     TableBlock,
-    between,
     fixed,
     signed,
     with_margin,
@@ -258,7 +257,7 @@ def test_pieces_that_are_named_in_calls_exist() -> None:
     for module in MODULES:
         source = module.read_text("utf-8")
         homes = dict(re.findall(r'^(\w+) = "(\w+\.md)"$', source, re.MULTILINE))
-        calls = re.findall(r'\b(?:text|finding|paragraph)\(\s*(\w+),\s*"([\w-]+)"', source)
+        calls = re.findall(r'\b(?:text|titled|finding|paragraph|Layout\.of)\(\s*(\w+),\s*"([\w-]+)"', source)
         named += [(homes[home], name) for home, name in calls]
     assert [(file, name) for file, name in named if name not in templates.pieces(file)] == []
     assert len(named) > 90
@@ -327,10 +326,23 @@ TABLE = pl.DataFrame(
 LABELS = (DATA_SET, Column("trained on", "loss"))
 
 
-def test_a_row_of_data_is_a_row_of_cells_and_a_null_is_a_dash() -> None:
-    columns = (*LABELS, Column("score", write=fixed(2)), Column("interval", ("low", "high"), between))
-    columns += (Column("any", ("score", "low"), lambda *values: str(values.count(None)), null=True),)
-    block = Layout("Name", "Caption.", (*columns, Column("row", None, lambda row: row["bounding"])), 2, ("nsr",))(TABLE)
+PIECE = """**Name.** Caption of {{ rows }}.
+
+| data set | trained on | score | interval | any | row |
+| --- | --- | ---: | ---: | ---: | :--- |
+| data_set() | loss | fixed2(score) | between(low, high) | any() | row() |
+
+Sortable. Ruled by dataset, nsr.
+"""
+
+
+def test_a_row_of_data_is_a_row_of_cells_and_a_null_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templates, "pieces", lambda file: {"a": PIECE})
+    formats = {
+        "any": Column("", ("score", "low"), lambda *values: str(values.count(None)), null=True),
+        "row": Column("", None, lambda row: row["bounding"]),
+    }
+    block = Layout.of("x.md", "a", formats=formats, rows="four rows")(TABLE)
     assert block.header == ("data set", "trained on", "score", "interval", "any", "row")
     assert [[cell.text for cell in row[2:]] for row in block.rows] == [
         ["0.50", "−0.0100 to +0.0300", "0", "none"],
@@ -339,7 +351,8 @@ def test_a_row_of_data_is_a_row_of_cells_and_a_null_is_a_dash() -> None:
         ["0.12", "–", "1", "none"],
     ]
     assert block.rows[2][0].text.startswith("MQ2008"), "a data set without a ratio has a label, too"
-    assert (block.name, block.caption, block.labels, block.rules) == ("Name", "Caption.", 2, {2, 3})
+    assert (block.name, block.caption, block.labels, block.rules) == ("Name", "Caption of four rows.", 2, {2, 3})
+    assert (block.sortable, block.prose) == (True, {5})
 
 
 def test_across_is_a_row_per_group_with_dashes_where_it_has_no_data() -> None:

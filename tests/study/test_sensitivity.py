@@ -16,7 +16,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import write_table
 from rankbound_study.report.columns import Cell
 from rankbound_study.report.provenance_section import settings_table
-from rankbound_study.report.tables import protocols, sensitivity
+from rankbound_study.report.tables import protocols, sensitivity, table_specs
 from rankbound_study.report.tables.sensitivity import differing, option_text
 from rankbound_study.results.study_files import StudyFiles
 from tests.study.planted import BOUNDS, EXPERIMENTS, LOSSES, RUNS, World, beside, raised, settings, usual
@@ -102,7 +102,6 @@ def test_the_command_writes_all_forms(tmp_path: Path) -> None:
     assert main(["table", "table_sensitivity", *files, "--options", options]) == 0
     read = pl.read_csv(tmp_path / "table_sensitivity.csv", schema=sensitivity.COLUMNS)
     assert len(read) == 1
-    assert len(sensitivity.SENSITIVITY(read).rows[0]) == len(sensitivity.SENSITIVITY.columns)
     assert "| learning rate 0.03 | MovieLens NSR" in (tmp_path / "table_sensitivity.md").read_text("utf-8")
     assert r"\midrule" in (tmp_path / "table_sensitivity.tex").read_text("utf-8")
 
@@ -193,14 +192,14 @@ def test_the_same_trainings_are_compared_cell_by_cell(runs: Path) -> None:
 
 def test_the_report_has_a_row_per_loss_and_a_column_per_bounding(runs: Path) -> None:
     table = protocols.make_flattery("table_flattery", StudyFiles(runs))
-    block = protocols.FLATTERY(table)
+    block = table_specs()["table_flattery"].layout(table)
     assert [loss.text for _, loss, *_ in block.rows] == ["nDCG", "AP", "nRBP"] * 2
     assert block.rows[0][0].text == block.rows[2][0].text == "MovieLens NSR\N{NO-BREAK SPACE}1"
     assert block.rules == {3}
     assert [cell.text for cell in block.rows[1][2:]] == ["+0.0300"] * 5
     assert all(cell.strong for _, _, *cells in block.rows for cell in cells)
     unsure = table.with_columns(low=pl.lit(-0.01), high=pl.lit(0.03)).filter(pl.col("bounding") != "min-max")
-    assert protocols.FLATTERY(unsure).rows[0][2:4] == (Cell("+0.0100", "±0.0200"), Cell("–"))
+    assert table_specs()["table_flattery"].layout(unsure).rows[0][2:4] == (Cell("+0.0100", "±0.0200"), Cell("–"))
 
 
 def test_without_honest_runs_the_table_is_empty_and_other_options_are_refused(

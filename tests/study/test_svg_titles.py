@@ -11,7 +11,7 @@ from drawn_files import svg_of
 
 from rankbound_study import figures
 from rankbound_study.figures import style
-from rankbound_study.figures.svg_titles import marked, plain
+from rankbound_study.figures.svg_titles import marked
 from rankbound_study.report.render import inline_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -42,7 +42,7 @@ def told_figure() -> Any:
     axes[1, 0].set_xlabel("years")
     axes[1, 0].set_ylabel("accuracy")
     axes[1, 1].barh([0.2, 1.2], BARS, 0.3, label="share")
-    axes[1, 1].set_yticks([0, 1], ["one\nline", "$w\\cdot d^2$"])
+    axes[1, 1].set_yticks([0, 1], ["one\nline", "$w\\cdot d\\,x^2$"])
     style.row_titles(axes, ["above", "below"])
     return figure
 
@@ -85,7 +85,7 @@ def test_every_labelled_part_is_told_with_its_panel_and_values(svg: str) -> None
         *[("path", text) for text in points],
         *[("use", text) for text in points],
         ("g", "share, second set, below\none line: 0.1250"),
-        ("g", "share, second set, below\nw·d²: 0.5000"),
+        ("g", "share, second set, below\nw·d x²: 0.5000"),
     ])  # fmt: skip
 
 
@@ -129,8 +129,3 @@ def test_undefined_points_and_intervals_shift_no_other_text_and_no_label_is_no_t
     axes[0, 0].clear()
     axes[0, 0].plot([0, 1, 2], [0, 1, 0])
     assert titles(svg_of(figure, tmp_path)) == []
-
-
-def test_labels_are_told_on_one_line_without_markup() -> None:
-    assert plain("difference\nof  scores") == "difference of scores"
-    assert plain("$w\\cdot d\\,(1+(v\\cdot d)^2)$") == "w·d (1+(v·d)²)"

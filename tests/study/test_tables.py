@@ -15,7 +15,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report import findings
 from rankbound_study.report.findings import honest_findings
 from rankbound_study.report.tables import table_5_1
-from rankbound_study.report.tables.table_5_1 import COLUMNS, SIGNS_LAYOUT, signs, signs_block
+from rankbound_study.report.tables.table_5_1 import COLUMNS, signs, signs_block
 from rankbound_study.results.scores import RunsChoice
 from tests.study.drawn_files import contents, run
 from tests.study.planted import RUNS, World, settings
@@ -314,7 +314,7 @@ def counts(table: pl.DataFrame) -> dict[str, list[str]]:
 def test_every_change_is_counted_at_its_step() -> None:
     table = signs(signs_of(0), signs_of(2), rates())
     assert table["lowest_rate"].to_list() == pytest.approx([changes[1] for changes in CELLS.values()])
-    found = dict(zip([column.title for column in SIGNS_LAYOUT.columns][1:], counts(table)["AP"], strict=True))
+    found = dict(zip(signs_block(table).header[1:], counts(table)["AP"], strict=True))
     assert (found["cells"], found["other sign"]) == ("4", "2")
     assert (found["by protocol"], found["by rate"]) == ("1", "1")
     assert (found["there and back"], found["significantly"]) == ("1", "0")

@@ -11,7 +11,6 @@ from rankbound_study.results.neural_runs import (
     FAMILIES,
     NOT_RUN,
     TABLES,
-    FeatureResults,
     data_set_title,
     feature_results,
     read_epochs,
@@ -170,7 +169,12 @@ def feature_counts(files: StudyFiles) -> Any:
     figure, axes = style.panels(
         2, len(results.datasets), height=4.6, sharex="col", gridspec_kw={"height_ratios": [1.7, 1]}
     )
-    styles = _styles(results)
+    # Solid lines with filled marks for networks, dashed with hollow ones for others.
+    methods = results.scores.select("method", "network").unique(maintain_order=True).sort(~pl.col("network"))
+    styles = {
+        name: style.LineStyle(look.color, "-" if network else (0, (4, 1.6)), look.marker, 1.5 if network else 1.1)
+        for (name, network), look in zip(methods.rows(), style.SERIES[1:], strict=False)
+    }
     for column, dataset in enumerate(results.datasets):
         own = pl.col("dataset") == dataset
         _scores(axes[0, column], results.scores.filter(own), styles)
@@ -185,16 +189,6 @@ def feature_counts(files: StudyFiles) -> Any:
     figure.get_layout_engine().set(wspace=0.06)
     axes[1, 0].set_ylabel("best network −\nbest other model")
     return style.finish(figure, axes, legend=4)
-
-
-def _styles(results: FeatureResults) -> dict[str, style.LineStyle]:
-    """Return the styles: solid lines with filled marks for networks, dashed with hollow ones for others."""
-    methods = results.scores.select("method", "network").unique(maintain_order=True).sort(~pl.col("network"))
-    looks = zip(methods.rows(), style.SERIES[1:], strict=False)
-    return {
-        name: style.LineStyle(look.color, "-" if network else (0, (4, 1.6)), look.marker, 1.5 if network else 1.1)
-        for (name, network), look in looks
-    }
 
 
 def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]) -> None:

@@ -30,7 +30,11 @@ def learning_curves(files: StudyFiles) -> Any:
     frame = _validation(files)
     if frame.is_empty():
         return style.remark("There are no validation scores by epoch: models of the honest protocol have them.")
-    frame = frame.with_columns(_variant(frame))
+    # A model that is trained with one loss and bounding in several variants has a row for each.
+    trained = frame.select(_CURVE).unique().group_by("dataset", "nsr_test", "model", "loss", "bounding").len("settings")
+    several = pl.col("model").is_in(set(trained.filter(pl.col("settings") > 1)["model"]))
+    named = pl.col("study").str.splitn(VARIANT, 2).struct[1].fill_null("")
+    frame = frame.with_columns(pl.when(several).then(named).otherwise(pl.lit("")).alias("variant"))
     # The study's own model comes first, before those of which all runs are those of experiments.
     of_experiments = pl.col("study").str.contains(VARIANT, literal=True).all()
     rows = [
@@ -95,14 +99,6 @@ def _curves(panel: Any, own: pl.DataFrame) -> None:
     panel.locator_params(axis="y", nbins=4)
 
 
-def _variant(frame: pl.DataFrame) -> pl.Expr:
-    """Return the variant of a model that is trained with one loss and bounding in several; empty for others."""
-    trained = frame.select(_CURVE).unique().group_by("dataset", "nsr_test", "model", "loss", "bounding").len("settings")
-    several = set(trained.filter(pl.col("settings") > 1)["model"])
-    named = pl.col("study").str.splitn(VARIANT, 2).struct[1].fill_null("")
-    return pl.when(pl.col("model").is_in(several)).then(named).otherwise(pl.lit("")).alias("variant")
-
-
 def _row_title(key: Sequence[Any], every: Sequence[Sequence[Any]]) -> str:
     """Return a row's title: the model, with the variant and the data set where rows differ in them."""
     dataset, nsr, model, variant = key
@@ -126,12 +122,22 @@ FLOOR = 1e-5
 def gradients(files: StudyFiles) -> Any:
     """Draw a row per data set with other gains (or the first ones), then the start; columns are losses."""
     norms = gradient_norms(files)
-    sets = shown_sets(norms)
+    # The data sets with another gain, or, without any, the first ones.
+    other = norms.filter(pl.col("bounding") == BOUNDS[-1])
+    found = (other if len(other) else norms).select("dataset", "nsr_test").unique().rows()
+    sets = sorted((DataSet(*row) for row in found), key=lambda data_set: data_set.place)[:MOST_SETS]
     losses = losses_of(norms)
     figure, axes = style.panels(len(sets) + 1, len(losses), height=1.2 + 1.3 * (len(sets) + 1), sharey="row")
     for column, loss in enumerate(losses):
         for row, data_set in enumerate(sets):
-            _norms(axes[row, column], of_data_set(norms, data_set).filter(pl.col("loss") == loss))
+            panel, own = axes[row, column], of_data_set(norms, data_set)
+            for bounding in BOUNDS:
+                line = own.filter(pl.col("loss") == loss, pl.col("bounding") == bounding, pl.col("share") > 0)
+                if len(line):
+                    look, title = style.bounding_style(bounding, BOUNDS), style.bounding_title(bounding)
+                    style.line(panel, line["epoch"], line["share"], look, label=title, marks=5)
+            panel.set_yscale("log")
+            panel.locator_params(axis="x", nbins=5, integer=True)
         _start(axes[-1, column], loss)
         axes[0, column].set_title(f"{loss} loss")
         axes[-1, column].set_xlabel("items in the list")
@@ -160,13 +166,6 @@ def gradient_norms(files: StudyFiles) -> pl.DataFrame:
     return means.with_columns((pl.col("gradient_norm") / pl.col("gradient_norm").max().over(key)).alias("share"))
 
 
-def shown_sets(norms: pl.DataFrame) -> list[DataSet]:
-    """Return the data sets with another gain, or, without any, the first ones."""
-    other = norms.filter(pl.col("bounding") == BOUNDS[-1])
-    found = (other if len(other) else norms).select("dataset", "nsr_test").unique().rows()
-    return sorted((DataSet(*row) for row in found), key=lambda data_set: data_set.place)[:MOST_SETS]
-
-
 def slopes_at_the_start(loss: str, bound: str) -> list[float]:
     """Return the slope of a bound where all scores tie, times the range of the metric, for lists of `SIZES` items.
 
@@ -190,16 +189,6 @@ def slopes_at_the_start(loss: str, bound: str) -> list[float]:
         size = np.array([n]), np.array([p])
         found.append(norms[0] / norms[1] * float((rb.maximum(loss, *size) - rb.minimum(loss, *size))[0]))
     return found
-
-
-def _norms(panel: Any, norms: pl.DataFrame) -> None:
-    for bounding in BOUNDS:
-        line = norms.filter(pl.col("bounding") == bounding, pl.col("share") > 0)
-        if len(line):
-            look, title = style.bounding_style(bounding, BOUNDS), style.bounding_title(bounding)
-            style.line(panel, line["epoch"], line["share"], look, label=title, marks=5)
-    panel.set_yscale("log")
-    panel.locator_params(axis="x", nbins=5, integer=True)
 
 
 def _start(panel: Any, loss: str) -> None:

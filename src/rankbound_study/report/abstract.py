@@ -14,7 +14,7 @@ from rankbound_study.claims.rules import FLAT
 from rankbound_study.claims.verdict import CONFIRMED, NOT_RUN
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import GENERATED, Claims
-from rankbound_study.report.columns import signed, with_minus, with_minus_signs
+from rankbound_study.report.columns import with_minus, with_minus_signs
 from rankbound_study.report.content import Finding, Paragraph, ReportSection, finding, paragraph, table_blocks
 from rankbound_study.report.findings import Bounded
 from rankbound_study.results.study_files import read_made, read_table
@@ -58,7 +58,7 @@ def _findings(cells: pl.DataFrame, means: pl.DataFrame, bounded: Bounded, claims
     if len(affine):
         bounds = {loss: cells.filter(origin=BOUNDS, loss=loss).select(change.mean()).item() for loss in affine["loss"]}
         variation = {loss: value for loss, value in bounds.items() if value is not None}
-        yield finding(FILE, "affine", means=_listed(affine), variation=variation)
+        yield finding(FILE, "affine", means=affine.to_dicts(), variation=variation)
     # The weights that the second hypothesis named before its runs.
     registered = cells.filter(pl.col("origin") == SECOND, pl.col("weights") == pl.col("loss").replace_strict(BEST))
     if len(registered):
@@ -68,18 +68,11 @@ def _findings(cells: pl.DataFrame, means: pl.DataFrame, bounded: Bounded, claims
     if len(distribution):
         verdict = claims.verdict(_VANISHING)
         verdict = "" if verdict == NOT_RUN else verdict
-        yield finding(FILE, "distribution", means=_listed(distribution), verdict=verdict)
+        yield finding(FILE, "distribution", means=distribution.to_dicts(), verdict=verdict)
     most_rise, as_well = claims.verdict(_MOST_RISE), claims.verdict(_AS_WELL)
     if not {most_rise, as_well} & {"", NOT_RUN}:
         tested = " ".join(one.headline for one in bounded.tested)
         yield finding(FILE, "verdicts", most_rise=most_rise, as_well=as_well, tested=tested)
-
-
-def _listed(means: pl.DataFrame) -> str:
-    return ", ".join(
-        f"{signed(row['mean'])} [{signed(row['low'])}, {signed(row['high'])}] ({row['loss']})"
-        for row in means.iter_rows(named=True)
-    )
 
 
 def law_outcomes(folder: Path) -> dict[str, Any] | None:

@@ -102,15 +102,11 @@ def _behind(row: Row) -> Iterator[str]:
         yield f"to decide for {margin}: {' or '.join(needed) or 'more topics and more seeds'}"
 
 
-_SHOWN = Layout(
-    "",
-    "",
-    (
-        *(Column("claim", "id"), Column("what is claimed", "claim")),
-        Column("verdict", write=lambda verdict: Cell(verdict, strong=verdict in (CONFIRMED, REFUTED))),
-        Column("why", None, lambda row: Cell(with_minus_signs(row["reason"]), "; ".join(_behind(row)))),
-    ),
-    labels=4,
-    sortable=True,
-    prose=frozenset({1, 3}),
+_SHOWN = Layout.of(
+    FILE,
+    "claims",
+    formats={
+        "verdict": lambda verdict: Cell(verdict, strong=verdict in (CONFIRMED, REFUTED)),
+        "why": Column("", None, lambda row: Cell(with_minus_signs(row["reason"]), "; ".join(_behind(row)))),
+    },
 )

@@ -9,6 +9,8 @@ from rankbound_study.claims.verdict_table import groups, summary
 from rankbound_study.report.columns import Cell, Column, Layout
 from rankbound_study.report.table_files import TableTexts, latex, markdown
 
+FILE = "table_claims.md"
+
 
 def estimate(row: dict[str, Any]) -> str:
     """Return the statistic with its interval: `0.012 [0.004, 0.020]`; empty if there is none."""
@@ -27,24 +29,13 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
-_WITH_STATISTICS = Layout(
-    "",
-    "",
-    (
-        *(Column("claim", "id"), Column("", "claim")),
-        *(Column("verdict", write=lambda verdict: Cell(verdict, strong=True)), Column("why", "reason")),
-        Column("statistic", None, lambda row: f"{row['statistic']}: {estimate(row)}" if estimate(row) else ""),
-    ),
-    labels=5,
-    prose=frozenset({1, 3}),
-)
-_IN_LATEX = Layout(
-    "Claims",
-    "",
-    (Column("Claim", "id"), Column("", "claim"), Column("Verdict", "verdict"), Column("Why", "reason")),
-    labels=4,
-    rules=("group",),
-    prose=frozenset({1, 3}),
+_WITH_STATISTICS = Layout.of(
+    FILE,
+    "with-statistics",
+    formats={
+        "verdict": lambda verdict: Cell(verdict, strong=True),
+        "statistic": Column("", None, lambda row: f"{row['statistic']}: {estimate(row)}" if estimate(row) else ""),
+    },
 )
 
 
@@ -53,4 +44,4 @@ def texts(table: pl.DataFrame) -> TableTexts:
     count = summary(table)
     blocks = [_WITH_STATISTICS(own, name=name) for name, own in groups(table)]
     heading = f"Claims of the sources and their verdicts. {count}."
-    return TableTexts(markdown(heading, blocks, titled=True), latex(count, [_IN_LATEX(table)]))
+    return TableTexts(markdown(heading, blocks, titled=True), latex(count, [Layout.of(FILE, "in-latex")(table)]))

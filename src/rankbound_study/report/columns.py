@@ -1,19 +1,22 @@
 """Tables for people as columns: each has a title, the columns of the data that a cell shows, and how it writes them.
 
-A `Layout` makes a `TableBlock` of a table's rows, from which all forms are rendered. Numbers have a true minus, and a
-dash where there is none.
+A `Layout` makes a `TableBlock` of a table's rows, from which all forms are rendered. Most stand in the files of prose,
+below their captions (`Layout.of`). Numbers have a true minus, and a dash where there is none.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.figures.style import bounding_title
 from rankbound_study.results import study_files
+from rankbound_study.templates import table_below, titled
 
 DASH = "–"
 
@@ -94,16 +97,6 @@ class TableBlock:
         return any(cell.note for row in self.rows for cell in row)
 
 
-def plain_rows(rows: Iterable[Sequence[str]]) -> tuple[tuple[Cell, ...], ...]:
-    """Return rows of cells from rows of texts."""
-    return tuple(tuple(map(Cell, row)) for row in rows)
-
-
-def changes(keys: Sequence[object]) -> frozenset[int]:
-    """Return the indices of the rows whose key differs from that of the row above."""
-    return frozenset(index for index, (above, key) in enumerate(pairwise(keys), start=1) if key != above)
-
-
 @dataclass(frozen=True)
 class Column:
     """A column for people.
@@ -131,6 +124,19 @@ class Column:
 
 
 DATA_SET = Column("data set", ("dataset", "nsr"), lambda dataset, nsr: DataSet(dataset, nsr).label, null=True)
+
+Format = Callable[..., str | Cell] | Column
+FORMATS: Mapping[str, Format] = {
+    "data_set": DATA_SET,
+    "bounding": bounding_title,
+    "signed": signed,
+    "four": four,
+    "between": between,
+    "minus": with_minus_signs,
+    "g": "{:g}".format,
+    **{f"fixed{digits}": fixed(digits) for digits in (0, 2, 3, 4)},
+}
+"""The formats that a table in a file of prose may name."""
 
 
 @dataclass(frozen=True)
@@ -166,35 +172,80 @@ class Layout:
     prose: frozenset[int] = frozenset()
     across: Across | None = None
 
+    @classmethod
+    def of(
+        cls,
+        file: str,
+        piece: str,
+        /,
+        *,
+        formats: Mapping[str, Format] = MappingProxyType({}),
+        across: Across | None = None,
+        **facts: Any,
+    ) -> "Layout":
+        """Return the layout of a piece of prose: its name in bold, its caption, and below them a table of columns.
+
+        The line below a title says if the cells are texts (`---`), sentences (`:---`) or numbers (`---:`), the last one
+        which columns of the data they show: `NAME`, `FORMAT(NAME, NAME)`, or nothing for that of the title. A format is
+        one of `FORMATS` or of `formats`; one that is a `Column` knows its columns: `FORMAT()`. Below the table stand
+        `Sortable.` and `Ruled by NAME, NAME.`
+        """
+        name, caption = titled(file, piece, **facts)
+        table, below = table_below(file, piece)
+        columns = []
+        for title, _, shown in table:
+            write, names = re.findall(r"(?:(\w+)\()?([^()]*)", shown)[0]
+            found = {**FORMATS, **formats, "": str}[write]
+            shows = tuple(name.strip() for name in names.split(",")) if names else ()
+            columns.append(
+                replace(found, title=title, names=shows or found.names)
+                if isinstance(found, Column)
+                else Column(title, shows, found)
+            )
+        kinds = [kind for _, kind, _ in table]
+        ruled = re.search(r"Ruled by ([\w, ]+)\.", below)
+        return cls(
+            name.removesuffix("."),
+            caption,
+            tuple(columns),
+            labels=next((place for place, kind in enumerate(kinds) if kind.endswith(":")), len(kinds)),
+            rules=tuple(ruled[1].split(", ")) if ruled else (),
+            sortable="Sortable." in below,
+            prose=frozenset(place for place, kind in enumerate(kinds) if kind.startswith(":")),
+            across=across,
+        )
+
     def __call__(self, table: pl.DataFrame, **other: Any) -> TableBlock:
         """Return the block of a table's rows; `other` replaces fields of the layout."""
         return (replace(self, **other) if other else self).of_rows(table.to_dicts())
 
-    def of_rows(self, rows: Sequence[Row]) -> TableBlock:
+    def of_texts(self, rows: Iterable[Sequence[str]]) -> TableBlock:
+        """Return the block of rows of texts, one for each column."""
+        titles = [column.title for column in self.columns]
+        return self.of_rows([dict(zip(titles, row, strict=True)) for row in rows])
+
+    def of_rows(self, rows: Iterable[Row]) -> TableBlock:
         """Return the block of rows."""
         header = [column.title for column in self.columns]
-        groups: list[list[Row]] = [[row] for row in rows]
-        if self.across is not None:
-            header += self.across.titles.values()
-            of_key: dict[tuple[Any, ...], list[Row]] = {}
-            for row in rows:
-                of_key.setdefault(tuple(row[name] for name in self.across.by), []).append(row)
-            groups = list(of_key.values())
+        groups: dict[Any, list[Row]] = {}
+        for place, row in enumerate(rows):
+            key = place if self.across is None else tuple(row[name] for name in self.across.by)
+            groups.setdefault(key, []).append(row)
+        cells = [[column.cell(group[0]) for column in self.columns] for group in groups.values()]
+        if (across := self.across) is not None:
+            header += across.titles.values()
+            for line, group in zip(cells, groups.values(), strict=True):
+                below = {tuple(row[name] for name in across.names): across.write(row) for row in group}
+                keys = (key if isinstance(key, tuple) else (key,) for key in across.titles)
+                line += [below.get(key, Cell(DASH)) for key in keys]
+        ruled = [[group[0][name] for name in self.rules] for group in groups.values()]
         return TableBlock(
             self.name,
             self.caption,
             tuple(header),
-            tuple((*(column.cell(group[0]) for column in self.columns), *self._across(group)) for group in groups),
+            tuple(map(tuple, cells)),
             self.labels,
-            changes([[group[0][name] for name in self.rules] for group in groups]),
+            frozenset(place for place, (above, own) in enumerate(pairwise(ruled), start=1) if own != above),
             self.sortable,
             self.prose,
         )
-
-    def _across(self, group: Sequence[Row]) -> Sequence[Cell]:
-        if self.across is None:
-            return ()
-        across = self.across
-        cells = {tuple(row[name] for name in across.names): across.write(row) for row in group}
-        keys = (key if isinstance(key, tuple) else (key,) for key in across.titles)
-        return [cells.get(key, Cell(DASH)) for key in keys]

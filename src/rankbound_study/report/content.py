@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rankbound_study.figures import figure_file, figure_specs, title
-from rankbound_study.report.columns import Row, TableBlock
+from rankbound_study.report.columns import Layout, Row, TableBlock
 from rankbound_study.report.tables import table_specs
-from rankbound_study.templates import text
+from rankbound_study.templates import table_below, titled
 
 
 @dataclass(frozen=True)
@@ -64,20 +64,21 @@ class Document:
 
 
 def finding(file: str, name: str, rows: Sequence[Row] = (), /, **facts: Any) -> Finding:
-    """Return a finding, whose headline is in bold in the piece, with a table of these rows (title -> text)."""
-    headline, detail = _titled(file, name, facts)
+    """Return a finding, whose headline is in bold in the piece, with a table of these rows.
+
+    Their columns are those of the table below the piece; without one, rows are texts by the titles of their columns.
+    """
+    headline, detail = titled(file, name, **facts)
+    if rows and table_below(file, name)[0]:
+        block = Layout.of(file, name).of_rows(rows)
+        return Finding(headline, detail, block.header, tuple(tuple(cell.text for cell in row) for row in block.rows))
     return Finding(headline, detail, tuple(rows[0]) if rows else (), tuple(tuple(row.values()) for row in rows))
 
 
 def paragraph(file: str, name: str, /, **facts: Any) -> Paragraph:
     """Return a paragraph, whose title is in bold in the piece."""
-    title, rest = _titled(file, name, facts)
+    title, rest = titled(file, name, **facts)
     return Paragraph(title.removesuffix("."), rest)
-
-
-def _titled(file: str, name: str, facts: dict[str, Any]) -> tuple[str, str]:
-    title, _, rest = text(file, name, **facts).removeprefix("**").partition("**")
-    return title.strip(), rest.strip()
 
 
 @dataclass(frozen=True)

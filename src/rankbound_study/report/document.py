@@ -20,7 +20,7 @@ from rankbound_study.report.neural_section import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
 from rankbound_study.report.tables.sources import HOLDS
 from rankbound_study.results.study_files import reading
-from rankbound_study.templates import text
+from rankbound_study.templates import text, titled
 
 _TITLES = {
     "law": "The law of list weights",
@@ -65,7 +65,10 @@ def build(
         *claims.findings(synthetic=synthetic),
         *bounded.findings(claims, tested=board.made),
     )
-    title, subtitle = _headings(bounded)
+    # Of the reproduced studies, or of one on other data.
+    names = list(dict.fromkeys(data_set.dataset for data_set in bounded.data_sets))
+    heading = "title" if bounded.reproduced else "title-of-others"
+    title, subtitle = titled("abstract.md", heading, names=names, protocols=bounded.protocols)
     left_out = list(left_out_blocks(instances))
     with reading(provenance or results):
         methods = methods_section(None if manifest is None else manifest.config, left_out)
@@ -90,16 +93,6 @@ def build(
             *(() if bounded.reproduced else board.advice()),
         ),
     )
-
-
-def _headings(bounded: Bounded) -> tuple[str, str]:
-    """Return the title and what stands below it: of the reproduced studies, or of one on other data."""
-    if bounded.reproduced:
-        title = "User/query-wise metric bounding and neural networks in learning to rank, reproduced"
-        return title, f"Every table and figure of both studies, regenerated — {bounded.protocols}"
-    *others, last = dict.fromkeys(data_set.dataset for data_set in bounded.data_sets)
-    names = f"{', '.join(others)} and {last}" if others else last
-    return f"Losses and bounds compared on {names}", bounded.protocols
 
 
 _FIGURES = {
@@ -134,14 +127,8 @@ def further_sections(
 
 def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSection]:
     blocks = tuple(table_blocks("worked", folder))
-    if not blocks and not reproduced:
-        return
-    marks = [row[-1].text for block in blocks for row in block.rows]
-    holding, failing = (marks.count(HOLDS[holds]) for holds in (True, False))
-    text = (
-        f"{holding} of {holding + failing} printed values hold: ours rounds to them. A dash marks values missing from "
-        "the text."
-        if blocks
-        else "No worked table has been made."
-    )
-    yield ReportSection("worked", "Worked tables", text, blocks, columns=2)
+    if blocks or reproduced:
+        marks = [row[-1].text for block in blocks for row in block.rows]
+        holding, failing = (marks.count(HOLDS[holds]) for holds in (True, False))
+        opening = text("abstract.md", "worked", made=bool(blocks), holding=holding, printed=holding + failing)
+        yield ReportSection("worked", "Worked tables", opening, blocks, columns=2)

@@ -16,9 +16,8 @@ import polars as pl
 from rankbound_study.claims.cells import is_distinct, significance
 from rankbound_study.claims.comparisons import AFFINE_PREFIX, METRIC_COLUMNS, TRAINED_FOR, VARIANT_COLUMNS
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import DASH, Column, Layout, Row, TableBlock, between, fixed, signed
+from rankbound_study.report.columns import DASH, Layout, Row, TableBlock, between, fixed, four, signed
 from rankbound_study.report.content import Finding, ReportSection, finding, table_blocks
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.crossed import METRICS_CROSSED
@@ -26,7 +25,6 @@ from rankbound_study.report.tables.table_5_1 import COLUMNS, TOLERANCE, cell_nam
 from rankbound_study.results import scores
 from rankbound_study.results.study_files import read_facts, read_made, read_table
 from rankbound_study.results.trained import UNTRAINED
-from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
 
 ON_COLLAPSE, ON_EQUAL_LOSSES, ON_POPULARITY = "T26", "T14", "P01"
@@ -302,15 +300,14 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
         return
     better, worse = _sides(tested, "change", "p_holm")
     by_change = tested.sort("change")
-    losses = {loss: own for loss in LOSSES if len(own := tested.filter(pl.col("loss") == loss))}
     yield finding(
         FILE,
         "tested",
         [
-            {"loss": loss, "cells": str(len(own))}
-            | dict(zip(("better", "worse"), map(str, _sides(own, "change", "p_holm")), strict=True))
-            | {"mean change": signed(own.select(pl.col("change").mean()).item())}
-            for loss, own in losses.items()
+            {"loss": loss, "cells": len(own), "mean change": own["change"].mean()}
+            | dict(zip(("better", "worse"), _sides(own, "change", "p_holm"), strict=True))
+            for loss in LOSSES
+            if len(own := tested.filter(pl.col("loss") == loss))
         ],
         better=better,
         worse=worse,
@@ -334,10 +331,6 @@ def _change(row: Row) -> str:
     return f"{size} ({row['loss']} with {row['bounding']} bounding on {data_set_label(cell_name(row))})"
 
 
-def _mean(table: pl.DataFrame) -> str:
-    return signed(table.select(pl.col("difference").mean()).item())
-
-
 def crossed_findings(folder: Path) -> Iterator[Finding]:
     """Count the losses that rank better or worse than the one trained for the metric; nothing without the table."""
     table = read_made(folder / f"{METRICS_CROSSED}.csv", METRIC_COLUMNS)
@@ -346,9 +339,8 @@ def crossed_findings(folder: Path) -> Iterator[Finding]:
         return
     rows = []
     for (metric, loss), own in table.group_by("metric", "loss", maintain_order=True):
-        higher, lower = map(str, _sides(own))
-        counts = {"comparisons": str(len(own)), "higher": higher, "lower": lower}
-        rows.append({"judged by": str(metric), "trained on": str(loss), **counts, "mean difference": _mean(own)})
+        sides = dict(zip(("higher", "lower"), _sides(own), strict=True))
+        rows.append({"metric": metric, "loss": loss, "n": len(own), **sides, "mean": own["difference"].mean()})
     better, worse = _sides(table)
     yield finding(FILE, "crossed", rows, better=better, worse=worse, comparisons=len(table))
 
@@ -374,10 +366,9 @@ def distribution_findings(folder: Path) -> Iterator[Finding]:
         if higher and not lower and not untrained:
             helping.append(f"{loss} with {bounding}")
             best += helping[-1:] if above and not below else []
-        counts = {"data sets": len(part), "did not train": untrained, "higher": higher, "lower": lower}
-        beside = {"mean change": _mean(part), "above affine": above, "below": below}
-        row = {"loss": loss, "bounding": bounding, **counts, **beside}
-        rows.append({title: str(value) for title, value in row.items()})
+        sides = {"higher": higher, "lower": lower, "above": above, "below": below}
+        counts = {"n": len(part), "untrained": untrained, **sides, "mean": part["difference"].mean()}
+        rows.append({"loss": loss, "bounding": bounding, **counts})
     if rows:
         yield finding(FILE, "variants", rows, best=best, helping=helping)
 
@@ -402,26 +393,21 @@ def not_reproduced(*by_protocol: pl.DataFrame) -> list[dict[str, Any]]:
     return missed
 
 
-def _words(attempt: Row) -> str:
-    reading = f", {DataSet(attempt['dataset'], None).label}" if attempt["nsr"] is None else ""
-    return f"{attempt['protocol']} protocol, {attempt['metric']}{reading}"
+def _run(nearest: Row) -> str:
+    reading = f", {DataSet(nearest['dataset'], None).label}" if nearest["nsr"] is None else ""
+    return f"{nearest['protocol']} protocol, {nearest['metric']}{reading}"
 
 
-ATTEMPTS = Layout(
-    "Printed scores that are not reproduced",
-    text(FILE, "attempts", tolerance=TOLERANCE),
-    (
-        Column("data set", ("base", "nsr"), lambda base, nsr: DataSet(base, nsr).label, null=True),
-        *(Column("loss"), Column("bounding", write=bounding_title), Column("printed", "published", fixed(_DIGITS))),
-        Column("random ordering", "random", lambda of: ", ".join(map(fixed(4), sorted(of, reverse=True))) or DASH),
-        Column("attempts", "n"),
-        Column("nearest", write=lambda nearest: f"{nearest['ours']:.{_DIGITS}f}"),
-        Column("difference", "nearest", lambda nearest: signed(nearest["difference"])),
-        Column("by", "nearest", _words),
-    ),
-    labels=3,
-    sortable=True,
-    prose=frozenset({8}),
+ATTEMPTS = Layout.of(
+    FILE,
+    "attempts",
+    formats={
+        "random": lambda scores: ", ".join(map(fixed(4), sorted(scores, reverse=True))) or DASH,
+        "score": lambda nearest: four(nearest["ours"]),
+        "difference": lambda nearest: signed(nearest["difference"]),
+        "run": _run,
+    },
+    tolerance=TOLERANCE,
 )
 
 

@@ -12,7 +12,7 @@ from rankbound_study.claims.rules import Sample
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.leaderboard import system_text
 from rankbound_study.provenance.manifest import Manifest
-from rankbound_study.report.columns import DATA_SET, Column, Layout, Row, TableBlock, between, fixed, signed
+from rankbound_study.report.columns import Column, Layout, Row, TableBlock
 from rankbound_study.report.content import Figures, Finding, ReportSection, figures_named, finding
 from rankbound_study.report.provenance_section import settings_table
 from rankbound_study.report.tables import leaderboard
@@ -26,18 +26,6 @@ NAMED_TOPICS = 5
 
 _KEY = ("dataset", "nsr", *SYSTEM)
 _OPPOSITE = {BETTER: WORSE, WORSE: BETTER}
-_NAMED = Layout(
-    "Topics that gain and lose",
-    text(FILE, "topics"),
-    (
-        *(DATA_SET, Column("best minus", None, system_text), Column("topic")),
-        *(Column(name, write="{:g}".format) for name in ("items", "relevant")),
-        *(Column("best", "best_score", fixed(4)), Column("other", "other_score", fixed(4))),
-        Column("difference", write=signed),
-    ),
-    labels=3,
-    rules=("dataset", "nsr", "role"),
-)
 
 
 @dataclass(frozen=True)
@@ -156,9 +144,8 @@ class Leaderboard:
         if bounded.is_empty():
             return
         rows = [
-            {"model": str(own["model"][0]), "cases": str(len(own))}
-            | {one: str(count) for one, count in _verdict_counts(own["counterpart_verdict"]).items()}
-            | {"mean difference": signed(float(own["counterpart_difference"].to_numpy().mean()))}
+            {"model": own["model"][0], "cases": len(own), "mean": own["counterpart_difference"].to_numpy().mean()}
+            | _verdict_counts(own["counterpart_verdict"])
             for own in bounded.partition_by("model", maintain_order=True)
         ]
         counts = _verdict_counts(bounded["counterpart_verdict"])
@@ -175,7 +162,7 @@ class Leaderboard:
             ends += [row for row in part.head(NAMED_TOPICS).to_dicts() if row not in ends]
             rows += [row for row in ends if row["difference"]]
         if rows:
-            yield _NAMED.of_rows(rows)
+            yield Layout.of(FILE, "topics", formats={"system": Column("", None, system_text)}).of_rows(rows)
 
 
 def _costs(manifest: Manifest | None) -> dict[tuple[Any, ...], float]:
@@ -220,9 +207,10 @@ def _beside_best(own: pl.DataFrame, best: Row, partner: Sequence[str] | None) ->
             word, comma, within = row[f"{BEST}_verdict"].partition(",")
             yield {
                 "it is compared with": f"{system_text(row)}{role}",
-                "difference": signed(-row[f"{BEST}_difference"]),
-                "95 % interval": between(-row[f"{BEST}_high"], -row[f"{BEST}_low"]),
-                "p (Holm)": probability(row[f"{BEST}_p_holm"]),
+                "difference": -row[f"{BEST}_difference"],
+                "low": -row[f"{BEST}_high"],
+                "high": -row[f"{BEST}_low"],
+                "p": probability(row[f"{BEST}_p_holm"]),
                 "verdict": f"{_OPPOSITE.get(word, word)}{comma}{within}",
             }
 

@@ -10,7 +10,7 @@ from rankbound_study.config.data_sets import FULL, GRADED, OWN, POPULARITY, Data
 from rankbound_study.config.score_distributions import SAMPLED, method_of
 from rankbound_study.data.contracts import DATASET_KEY, LEFT_OUT_KEY, read_metadata
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.columns import TableBlock, plain_rows
+from rankbound_study.report.columns import Layout, TableBlock
 from rankbound_study.report.content import Paragraph, ReportSection
 from rankbound_study.results.neural_runs import data_set_title
 from rankbound_study.templates import text
@@ -27,12 +27,7 @@ _BOUNDED = {
 
 FILE = "methods.md"
 _OF_CLAIMS = "table_claims"
-_CONTROLS = {
-    "random": "a random ordering (its exact mean)",
-    "oracle": "the oracle, which knows the labels",
-    "best-feature": "the single feature, ascending or descending, with the highest nDCG on the training part of a fold",
-    "popularity": "popularity, the number of times that an item is relevant in training, where topics share items",
-}
+_CONTROLS = ("random", "oracle", "best-feature", "popularity")
 
 
 def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBlock] = ()) -> ReportSection:
@@ -44,15 +39,11 @@ def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBl
     protocols = known.get("protocols", [PUBLISHED, HONEST])
     deciding = _OF_CLAIMS in known.get("tables", [_OF_CLAIMS]) and HONEST in protocols
     data = " ".join(_data(known))
-    controls = [_CONTROLS[name] for name in known.get("controls", _CONTROLS)]
+    controls = known.get("controls", _CONTROLS)
     boundings = [name for name in known.get("boundings", _BOUNDED) if name in _BOUNDED]
     estimates = _estimates(known) if "distribution" in boundings else ""
-    bounds = TableBlock(
-        "Boundings",
-        text(FILE, "bounds", estimates=estimates),
-        ("bounding", "value", "in words"),
-        plain_rows((bounding_title(name), *_BOUNDED[name]) for name in boundings),
-        labels=3,
+    bounds = Layout.of(FILE, "bounds", estimates=estimates).of_texts(
+        (bounding_title(name), *_BOUNDED[name]) for name in boundings
     )
     paragraphs = {
         "Training": _training(known),
@@ -172,5 +163,4 @@ def left_out_blocks(instances: Sequence[Path]) -> Iterator[TableBlock]:
             if number := counts.get(counted):
                 rows.append((DataSet(metadata[DATASET_KEY], OWN).label, quantity(number, what), reason))
     if rows:
-        header = ("data set", "left out", "because")
-        yield TableBlock("Left out", text(FILE, "left-out"), header, plain_rows(rows), labels=3)
+        yield Layout.of(FILE, "left-out").of_texts(rows)

@@ -142,11 +142,10 @@ def _readings(faces: Results) -> Iterator[Finding]:
     printed = [value for name in names if (value := faces.printed(name)) is not None]
     if not names or not printed:
         return
-    titles = {"by score": None, "both labels right": READINGS[0]}
-    titles |= {"one label for both": READINGS[1], "both wrong": READINGS[2]}
+    metrics = {"score": None, **dict(zip(("right", "same", "wrong"), READINGS, strict=False))}
     rows = [
-        {"method": name, **{title: four(faces.mean(name, metric)) for title, metric in titles.items()}}
-        | {"printed": four(faces.printed(name))}
+        {"method": name, "printed": faces.printed(name)}
+        | {title: faces.mean(name, metric) for title, metric in metrics.items()}
         for name in names
     ]
     spans = {"by_score": _span(by_score), "printed": _span(printed), "both": _span(both)}
@@ -166,8 +165,7 @@ def _same_models(table: Results) -> Iterator[Finding]:
         first, second = table.printed(method), table.printed(other)
         printed = None if first is None or second is None else first - second
         inside += [] if printed is None else [ours["low"] <= printed <= ours["high"]]
-        numbers = {"ours": signed(ours["difference"]), "95 % interval": between(ours["low"], ours["high"])}
-        rows.append({"methods": f"{method} − {other}", **numbers, "printed": signed(printed)})
+        rows.append({"methods": f"{method} − {other}", "printed": printed, **ours})
     if rows:
         metric, dataset = table.about.metric.replace("PairAccuracy", "Pair accuracy"), table.about.dataset
         counts = {"outside": inside.count(False), "known": len(inside)}
@@ -176,16 +174,13 @@ def _same_models(table: Results) -> Iterator[Finding]:
 
 def _as_printed(table: Results) -> Iterator[Finding]:
     """Compare the paper's optimiser, learning rate and batches with ours."""
-    rows, changes = [], []
+    rows = []
     for name in table.of_families(*FAMILIES):
         base = name.removesuffix(AS_PRINTED)
         if base == name or (change := table.compared(name, base)) is None:
             continue
-        changes.append(change["difference"])
-        means = {"as printed": four(table.mean(name)), "ours": four(table.mean(base))}
-        interval = {"95 % interval": between(change["low"], change["high"])}
-        rows.append({"method": base, **means, "difference": signed(change["difference"]), **interval})
-    if rows:
+        rows.append({"method": base, "theirs": table.mean(name), "ours": table.mean(base), **change})
+    if changes := [row["difference"] for row in rows]:
         span = signed(changes[0]) if len(changes) == 1 else between(min(changes), max(changes))
         random = four(0.5 if table.about.of_faces else table.mean("random"))
         yield finding(FILE, "as-printed", rows, data=table.data, span=span, random=random)

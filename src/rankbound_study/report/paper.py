@@ -5,7 +5,6 @@ The full report, with every table, figure and claim, is its supplement (`rankbou
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,13 @@ from rankbound_study.claims.rules import FLAT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.abstract import law_findings, law_outcomes
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import DASH, Cell, Column, Layout, between, signed, with_minus
-from rankbound_study.report.content import Document, Figures, Finding, Paragraph, ReportSection, paragraph
+from rankbound_study.report.columns import Layout, between, signed, with_minus
+from rankbound_study.report.content import Document, Figures, Paragraph, ReportSection, paragraph
 from rankbound_study.report.findings import Bounded
 from rankbound_study.report.methods_section import methods_section
-from rankbound_study.report.tables.effects import replicas_block
-from rankbound_study.report.tables.predictions import PREDICTIONS
+from rankbound_study.report.tables.effects import REGISTERED, replicas_block
 from rankbound_study.results.study_files import read_made
-from rankbound_study.templates import text
+from rankbound_study.templates import text, titled
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
 FILE = "paper.md"
@@ -49,57 +47,9 @@ OTHER_TABLES = (
 )
 """The tables of other profiles that have counter-examples, and that of predictions, below a folder of their results."""
 
-_QUESTIONS = {
-    ("affine", "nDCG"): "Does affine bounding raise the mean nDCG?",
-    ("affine", "AP"): "The mean AP?",
-    ("affine", "nRBP"): "The mean nRBP?",
-    ("distribution", "nDCG"): "Does distribution bounding raise the mean nDCG?",
-    ("distribution", "AP"): "The mean AP?",
-    ("distribution", "nRBP"): "The mean nRBP?",
-}
-"""Bounds and loss of a mean effect -> the question that it answers."""
-
-ANSWERS = Layout(
-    "Questions and answers",
-    text(FILE, "answers"),
-    (
-        Column("question"),
-        Column("answer"),
-        Column("effect", write=lambda effect: Cell(effect or DASH)),
-        Column("where"),
-    ),
-    labels=4,
-    prose=frozenset({0, 1}),
-)
-
-_SHOWN = ("id", "data set", "loss", "weights", "predicted", "size", "effect", "outcome")
-PREDICTED = replace(
-    PREDICTIONS,
-    caption=text(FILE, "predicted-table"),
-    columns=tuple(column for column in PREDICTIONS.columns if column.title in _SHOWN),
-    labels=4,
-)
-"""Fewer columns than in the report."""
-
-SECOND = Layout(
-    "The second hypothesis",
-    text(FILE, "second-table"),
-    (Column("prediction"), Column("found"), Column("outcome")),
-    labels=3,
-    prose=frozenset({0, 1}),
-)
-
-ELSEWHERE = Layout(
-    "Counter-examples",
-    text(FILE, "elsewhere-table"),
-    (
-        *(Column("data"), Column("loss"), Column("bounds"), Column("cells")),
-        *(Column("lowest", write=signed), Column("highest", write=signed)),
-        *(Column("lower"), Column("higher")),
-    ),
-    labels=3,
-    rules=("data",),
-)
+_LIMITS = ("limits", "limits-noise", "limits-print", "limits-selection")
+_PREDICTED = ("id", "data set", "loss", "weights", "predicted", "size", "effect", "outcome")
+"""Fewer columns of the registered predictions than in the report."""
 
 
 def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | None = None) -> Document:
@@ -119,7 +69,8 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     cells = read_made(tables / f"{effects.NAME}.csv", effects.CELL_COLUMNS)
     means = _counted(read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS), cells)
     outcomes, found = law_outcomes(tables), list(law_findings(tables))
-    registered = predicted(elsewhere)
+    none = pl.DataFrame(schema=COLUMNS)
+    registered = none if elsewhere is None else read_made(elsewhere / OTHER_TABLES[-1], COLUMNS)
     synthetic = bounded.summary["synthetic"]
     honest = bounded.honest.filter(pl.col("n_trainings") > 0)
     facts: dict[str, Any] = {
@@ -133,27 +84,34 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
 
     pairs = read_made(tables / "table_effects_replicas.csv", effects.REPLICA_COLUMNS)
     replicas = () if pairs.is_empty() else (replicas_block(pairs),)
+    ends = [row[key] for row in others if row["bounds"] == "affine" for key in ("lowest", "highest")] or [None]
+    told = {**_told(registered), "worst": min(ends), "best": max(ends), "law": found}
+    abstract = text(FILE, "abstract", means=means.to_dicts(), **facts, **told)
+    answers = Layout.of(FILE, "answers").of_rows(_answers(means, outcomes, bounded, claims, registered))
     sections = [
-        ReportSection("abstract", "Abstract", _abstract({**facts, **_told(registered)}, means, found, others)),
-        ReportSection(
-            "answers", "Answers", "", (ANSWERS.of_rows(list(_answers(means, outcomes, bounded, claims, registered))),)
-        ),
+        ReportSection("abstract", "Abstract", abstract),
+        ReportSection("answers", "Answers", "", (answers,)),
         ReportSection("methods", "How it was done", "", tuple(_methods(bounded, cells, facts))),
         ReportSection("effects", "What bounding does", text(FILE, "effects"), (*drawn("effects"), *replicas)),
     ]
     for one in found:
         opening = f"{text(FILE, 'law')} {one.headline} {one.detail}"
-        sections.append(ReportSection("law", "Why", opening, (SECOND.of_rows(_second(tables)), *drawn("law"))))
+        block = Layout.of(FILE, "second").of_rows(_second(tables))
+        sections.append(ReportSection("law", "Why", opening, (block, *drawn("law"))))
     if others:
-        sections.append(ReportSection("elsewhere", "On other data", _elsewhere(others), (ELSEWHERE.of_rows(others),)))
+        block = Layout.of(FILE, "elsewhere").of_rows(others)
+        opening = text(FILE, "elsewhere-opening", others=others)
+        sections.append(ReportSection("elsewhere", "On other data", opening, (block,)))
     if len(registered):
-        told = text(FILE, "predicted", commit=registered["registered"][0][:8])
-        sections.append(ReportSection("predicted", "Predicted before the runs", told, (PREDICTED(registered),)))
+        opening = text(FILE, "predicted", commit=registered["registered"][0][:8])
+        columns = tuple(column for column in REGISTERED.columns if column.title in _PREDICTED)
+        block = REGISTERED(registered, caption=text(FILE, "predicted-table"), columns=columns, labels=4)
+        sections.append(ReportSection("predicted", "Predicted before the runs", opening, (block,)))
     opening = text(FILE, "reproduced", **facts)
     sections += [
         ReportSection("table-5-1", "What is reproduced", opening, (bounded.block,)),
         ReportSection("practice", "Which loss and bound to take", "", tuple(_advice(means))),
-        ReportSection("limits", "Limitations", "", tuple(_limits(bounded, facts))),
+        ReportSection("limits", "Limitations", "", tuple(paragraph(FILE, name, **facts) for name in _LIMITS)),
         ReportSection("data", "Data and code", text(FILE, "data", **facts)),
         ReportSection("references", "References", "", tuple(references())),
     ]
@@ -182,9 +140,6 @@ def _counted(means: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(pl.col("lower", "higher").fill_null(0))
 
 
-_MODELS = {"matrix-factorization": "a matrix factorisation", "mlp": "a neural network of features"}
-
-
 def _source(one: DataSet) -> str:
     """Return the name of what a data set is made from."""
     return re.split(r"\s(?:NSR|label)\b", one.label)[0]
@@ -197,7 +152,7 @@ def _methods(bounded: Bounded, cells: pl.DataFrame, facts: Mapping[str, Any]) ->
     yield paragraph(
         FILE,
         "methods-data",
-        models={_source(DataSet(*key)): _MODELS.get(model, model) for *key, model in models},
+        models={_source(DataSet(*key)): model for *key, model in models},
         topics={DataSet(*key).label: count for *key, count in topics},
     )
     yield paragraph(FILE, "methods-trainings", **facts)
@@ -236,58 +191,35 @@ def _printed(bounded: Bounded) -> dict[str, Any]:
     }
 
 
-def _abstract(facts: Mapping[str, Any], means: pl.DataFrame, found: list[Finding], others: list[dict[str, Any]]) -> str:
-    listed = {
-        kind: ", ".join(
-            f"{signed(row['mean'])} ({row['loss']}; {between(row['low'], row['high'])})"
-            for row in means.filter(bounds=kind).to_dicts()
-        )
-        for kind in ("affine", "distribution")
-    }
-    ends = [row[key] for row in others if row["bounds"] == "affine" for key in ("lowest", "highest")]
-    ends = ends or [None]
-    of_others = {"worst": min(ends), "best": max(ends)}
-    return text(FILE, "abstract", **facts, **listed, **of_others, law=found)
-
-
 def _answers(
     means: pl.DataFrame, outcomes: Any, bounded: Bounded, claims: Claims, registered: pl.DataFrame
-) -> Iterator[dict[str, str]]:
+) -> Iterator[dict[str, str | None]]:
     """Yield the questions with their answers, as far as the tables have them."""
 
-    def row(question: str, answer: str, effect: str, where: str) -> dict[str, str]:
+    def row(piece: str, where: str = "supplement", effect: str | None = None, **facts: Any) -> dict[str, str | None]:
+        question, answer = titled(FILE, piece, **facts)
         return {"question": question, "answer": answer, "effect": effect, "where": where}
 
     for one in means.iter_rows(named=True):
-        if (one["bounds"], one["loss"]) in _QUESTIONS:
-            effect = f"{signed(one['mean'])} ({between(one['low'], one['high'])})"
-            yield row(_QUESTIONS[one["bounds"], one["loss"]], text(FILE, "raises", **one), effect, "What bounding does")
+        effect = f"{signed(one['mean'])} ({between(one['low'], one['high'])})"
+        yield row("raises", "What bounding does", effect, **one)
     if outcomes and outcomes["second"]:
-        written, held = outcomes["second"]
-        answer = text(FILE, "second-answer", written=written, held=held)
-        yield row("Is the best influence proportional to the relevant items?", answer, "", "Why")
+        yield row("second-answer", "Why", written=outcomes["second"][0], held=outcomes["second"][1])
     if outcomes:
-        answer = text(FILE, "law-answer", **outcomes)
-        yield row("Do weights that equalise influence gain?", answer, "", "Why")
+        yield row("law-answer", "Why", **outcomes)
     if len(registered):
-        answer = text(FILE, "predicted-answer", **_told(registered))
-        yield row("Do predictions for other data hold?", answer, "", "Predicted before the runs")
+        yield row("predicted-answer", "Predicted before the runs", **_told(registered))
     printed = _printed(bounded)
     if printed["total"]:
-        answer = text(FILE, "reproduced-answer", **printed)
-        yield row("Are the printed scores reproduced?", answer, "", "What is reproduced")
+        yield row("reproduced-answer", "What is reproduced", **printed)
     if compared := bounded.popularity.values():
         beaten = sum(popularity > best for popularity, best in compared)
-        answer = text(FILE, "popularity-answer", beaten=beaten, of=len(compared))
-        yield row("Do trained models beat counting ratings?", answer, "", "supplement")
+        yield row("popularity-answer", beaten=beaten, of=len(compared))
     if claims.table is not None:
         empirical = claims.table.filter(kind="empirical")
-        answer = text(
-            FILE, "claims-answer", counts=verdict_table.counts(empirical), theorems=len(claims.table) - len(empirical)
-        )
-        yield row("What becomes of the empirical claims of the thesis and of others?", answer, "", "supplement")
-        answer = text(FILE, "second-study-answer", counts=verdict_table.counts(verdict_table.of_source(empirical, "N")))
-        yield row("Of those of Li and Wu on neural networks in ranking?", answer, "", "supplement")
+        counts = verdict_table.counts(empirical)
+        yield row("claims-answer", counts=counts, theorems=len(claims.table) - len(empirical))
+        yield row("second-study-answer", counts=verdict_table.counts(verdict_table.of_source(empirical, "N")))
 
 
 def _second(tables: Path) -> list[dict[str, str]]:
@@ -315,13 +247,6 @@ def _advice(means: pl.DataFrame) -> Iterator[Paragraph]:
     yield paragraph(FILE, "check-first", flat=FLAT)
 
 
-def _limits(bounded: Bounded, facts: Mapping[str, Any]) -> Iterator[Paragraph]:
-    yield paragraph(FILE, "limits", **facts)
-    yield paragraph(FILE, "limits-noise", **facts)
-    yield paragraph(FILE, "limits-print")
-    yield paragraph(FILE, "limits-selection")
-
-
 def counter_examples(folder: Path | None) -> Iterator[dict[str, Any]]:
     """Yield the lowest and highest effects of bounds in the tables of other profiles, by data and loss."""
     if folder is None:
@@ -339,24 +264,10 @@ def counter_examples(folder: Path | None) -> Iterator[dict[str, Any]]:
         yield from _summarised(title, table.filter(pl.col("n_untrained") == 0))
 
 
-def predicted(folder: Path | None) -> pl.DataFrame:
-    """Return the outcomes of the registered predictions; no rows without their table."""
-    return pl.DataFrame(schema=COLUMNS) if folder is None else read_made(folder / OTHER_TABLES[-1], COLUMNS)
-
-
 def _told(registered: pl.DataFrame) -> dict[str, Any]:
     """Return how many predictions were registered, and how many have each outcome."""
     counts = dict(registered.group_by("outcome", maintain_order=True).len().rows())
     return {"predictions": len(registered), "outcomes": counts}
-
-
-def _elsewhere(others: list[dict[str, Any]]) -> str:
-    spans = {
-        one["data"]: between(one["lowest"], one["highest"]) if one["cells"] > 1 else signed(one["lowest"])
-        for one in others
-        if one["loss"] == "nRBP" and one["bounds"] == "affine"
-    }
-    return text(FILE, "elsewhere", spans=spans)
 
 
 def _differences(table: pl.DataFrame, cell: list[str]) -> pl.DataFrame:

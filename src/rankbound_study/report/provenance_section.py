@@ -16,7 +16,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
 from rankbound_study.provenance.records import Record
-from rankbound_study.report.columns import DASH, DATA_SET, Cell, Column, Layout, TableBlock, plain_rows
+from rankbound_study.report.columns import DASH, Cell, Layout, TableBlock
 from rankbound_study.report.content import ReportSection
 from rankbound_study.report.tables.sensitivity import option_text
 from rankbound_study.results.neural_runs import data_set_title
@@ -27,30 +27,21 @@ FILE = "provenance.md"
 K = TypeVar("K", bound=Hashable)
 
 PACKAGES = ("rankbound", "torch", "numpy", "scipy", "polars", "pyarrow", "matplotlib", "typst")
-CODE = "Code and configuration"
+_CODE = Layout.of(FILE, "code")
+CODE = _CODE.name
 """Name of the table of the code that made the results."""
 SHORT = 12
 """Digits of a commit's short name."""
-
-_RUNS = Layout(
-    "Runs",
-    text(FILE, "runs"),
-    (
-        *(DATA_SET, Column("model"), Column("folds", "n_folds"), Column("seeds", "n_seeds")),
-        *(Column("test lists", "n_lists"), Column("left out", "n_skipped")),
-    ),
-    labels=2,
-)
 
 
 def provenance_section(results: Path, table: pl.DataFrame, manifest: Manifest | None) -> ReportSection:
     """Return the section; `table` is Table 5.1. Without a manifest, the software is only that of this report."""
     sizes = table.filter(pl.col("loss") != "none", pl.col("as_printed"))
-    runs = _RUNS(sizes.group_by("dataset", "nsr", "model", maintain_order=True).first())
+    runs = Layout.of(FILE, "runs")(sizes.group_by("dataset", "nsr", "model", maintain_order=True).first())
     blocks = [runs, *settings_table(results / "runs.parquet")]
     if manifest is None:
         versions = [("python", platform.python_version()), *((name, _version(name)) for name in PACKAGES)]
-        blocks.append(_block("Versions", text(FILE, "own-versions"), ("package", "version"), versions))
+        blocks.append(Layout.of(FILE, "own-versions").of_texts(versions))
     else:
         blocks += [_made_by(manifest), _machines(manifest), _versions(manifest), _costs(manifest), _data(manifest)]
     opening = text(FILE, "without-records" if manifest is None else "opening")
@@ -75,7 +66,7 @@ def _made_by(manifest: Manifest) -> TableBlock:
         rows.append((f"code of {quantity(len(ran), 'step')}", f"rankbound {code.version}, {commit}"))
     loaded = {pair for files in manifest.files_of_code.values() for pair in files.items()}
     rows.append(("files of the code that steps loaded", f"{len(loaded):,}, each with its SHA-256 in {MANIFEST}"))
-    return _block(CODE, text(FILE, "code"), ("what", "value"), rows)
+    return _CODE.of_texts(rows)
 
 
 def _machines(manifest: Manifest) -> TableBlock:
@@ -87,10 +78,9 @@ def _machines(manifest: Manifest) -> TableBlock:
         (*machine, f"{len(ran)}", _clock(step.seconds for step in ran))
         for machine, ran in _grouped(manifest.steps, key)
     ]
-    header = ("processor", "GPUs used", "system", "cores", "memory", "steps", "time")
     instructions = sorted({step.machine.instructions for step in manifest.steps} - {""})
     tried = sum(bool(step.attempts) for step in manifest.steps)
-    return _block("Machines", text(FILE, "machines", instructions=instructions, tried=tried), header, rows, labels=3)
+    return Layout.of(FILE, "machines", instructions=instructions, tried=tried).of_texts(rows)
 
 
 def _versions(manifest: Manifest) -> TableBlock:
@@ -100,7 +90,7 @@ def _versions(manifest: Manifest) -> TableBlock:
             versions.setdefault(name, set()).add(number)
     switches = sorted({f"{name}={value}" for step in manifest.steps for name, value in step.switches.items()})
     rows = [(name, ", ".join(sorted(numbers))) for name, numbers in sorted(versions.items())]
-    return _block("Versions", text(FILE, "versions", switches=switches), ("package", "version"), rows)
+    return Layout.of(FILE, "versions", switches=switches).of_texts(rows)
 
 
 def _costs(manifest: Manifest) -> TableBlock:
@@ -112,8 +102,7 @@ def _costs(manifest: Manifest) -> TableBlock:
         )
         for name, ran in _grouped(manifest.steps, lambda step: step.subcommand)
     ]
-    header = ("step", "jobs", "time", "processor time", "longest", "peak memory")
-    return _block("Costs", text(FILE, "costs"), header, rows, labels=1)
+    return Layout.of(FILE, "costs").of_texts(rows)
 
 
 def _data(manifest: Manifest) -> TableBlock:
@@ -124,13 +113,7 @@ def _data(manifest: Manifest) -> TableBlock:
         for path, file in sorted(files.items())
         if path.startswith("../")
     ]
-    return _block("Data", text(FILE, "data"), ("file", "SHA-256", "bytes"), rows)
-
-
-def _block(
-    name: str, caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], labels: int = 2
-) -> TableBlock:
-    return TableBlock(name, caption, header, plain_rows(rows), labels)
+    return Layout.of(FILE, "data").of_texts(rows)
 
 
 def _grouped(steps: Sequence[Record], key: Callable[[Record], K]) -> list[tuple[K, list[Record]]]:
@@ -173,8 +156,7 @@ def settings_table(runs: Path) -> Iterator[TableBlock]:
         rules.add(len(rows))
         rows += _settings(own)
     if rows:
-        caption, header, prose = text(FILE, "settings"), ("method", "options", "epochs"), frozenset({1})
-        yield TableBlock("Settings", caption, header, tuple(rows), 2, frozenset(rules), prose=prose)
+        yield replace(Layout.of(FILE, "settings").of_rows([]), rows=tuple(rows), rules=frozenset(rules))
 
 
 def _settings(picked: pl.DataFrame) -> Iterator[tuple[Cell, ...]]:

@@ -1,7 +1,7 @@
 """The study's prose: Markdown files with a heading `## NAME` above each piece, filled in by jinja2; the page beside.
 
-A module quotes the pieces of its own file, so that a changed sentence makes the figures, tables and reports anew that
-have it.
+A piece may begin with a title in bold, and end with the columns of a table. A module quotes the pieces of its own file,
+so that a changed sentence makes the figures, tables and reports anew that have it.
 """
 
 import re
@@ -19,15 +19,29 @@ def template(name: str) -> str:
 
 
 def text(file: str, name: str, /, **facts: Any) -> str:
-    """Return a piece in one line, with the facts in it.
+    """Return a piece in one line, with the facts in it and without the table below it.
 
     Raises:
         jinja2.UndefinedError: the piece names a fact that is not given.
     """
-    piece = pieces(file)[name]
+    piece = pieces(file)[name].partition("\n|")[0]
     if facts:
         piece = _environment().from_string(piece).render(facts)
     return re.sub(r"[ \n]+", " ", piece).strip()
+
+
+def titled(file: str, name: str, /, **facts: Any) -> tuple[str, str]:
+    """Return the title in bold at the start of a piece, and the rest."""
+    title, _, rest = text(file, name, **facts).removeprefix("**").partition("**")
+    return title.strip(), rest.strip()
+
+
+def table_below(file: str, name: str) -> tuple[list[tuple[str, ...]], str]:
+    """Return the columns of the pipe table below a piece, each with its cells from the top, and what stands below."""
+    piece = pieces(file)[name]
+    lines = re.findall(r"^\|(.*)\|$", piece, flags=re.M)
+    columns = list(zip(*([cell.strip() for cell in line.split("|")] for line in lines), strict=True))
+    return columns, piece.rpartition("|\n")[2] if lines else ""
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -24,19 +24,19 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.columns import DASH, DATA_SET, Across, Cell, Column, Layout, Row, TableBlock, with_margin
+from rankbound_study.report.columns import DASH, Across, Cell, Layout, Row, TableBlock, with_margin
 from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.results.study_files import read_table
 from rankbound_study.results.trained import MARK
-from rankbound_study.templates import text
+from rankbound_study.templates import text, titled
 from rankbound_study.vocabulary import POPULARITY, UNBOUNDED
 
 FILE = "table_crossed.md"
 TABLES = Catalogue(TableSpec, FILE)
 
-MARKS = text(FILE, "marks", up=UP, down=DOWN, level=LEVEL)
+_MARKS: dict[str, Any] = {"marks": text(FILE, "marks", up=UP, down=DOWN, level=LEVEL)}
 
 
 def _difference(row: Row, prefix: str = "") -> Cell:
@@ -55,50 +55,31 @@ def _crossed(row: Row, *, own: bool) -> Cell:
 
 
 METRICS_CROSSED = "table_metrics_crossed"
-METRICS = Layout(
-    "Metric trained and metric judged",
-    text(FILE, "metrics", common=COMMON, marks=MARKS),
-    (DATA_SET, Column("trained on", "loss"), Column("bounding", write=bounding_title)),
-    labels=3,
-    rules=("dataset", "nsr", "bounded"),
-    sortable=True,
-    across=Across(
-        ("dataset", "nsr", "bounded", "loss", "bounding"),
-        ("metric",),
-        {metric: metric for metric in JUDGED},
-        lambda row: _crossed(row, own=row["metric"] in TRAINED_FOR),
-    ),
-)
 TABLES.add(
     "table_metrics_crossed",
     title="metric trained and metric judged",
     section="crossed",
     columns=METRIC_COLUMNS,
-    layout=METRICS,
+    layout=Layout.of(
+        FILE,
+        "metrics",
+        across=Across(
+            ("dataset", "nsr", "bounded", "loss", "bounding"),
+            ("metric",),
+            {metric: metric for metric in JUDGED},
+            lambda row: _crossed(row, own=row["metric"] in TRAINED_FOR),
+        ),
+        common=COMMON,
+        **_MARKS,
+    ),
     **OF_STUDY,
 )(of_evidence(metrics_crossed))
 
 
-RATIOS = Layout(
-    "Ratio trained and ratio tested",
-    text(FILE, "ratios", marks=MARKS),
-    (
-        replace(DATA_SET, title="test lists", names=("dataset", "nsr_test")),
-        *(Column("loss"), Column("bounding", write=bounding_title)),
-    ),
-    labels=3,
-    rules=("dataset", "nsr_test", "loss"),
-    sortable=True,
-)
-RATIO_EFFECTS = replace(
-    RATIOS,
-    name="Effect of bounding by ratio trained and ratio tested",
-    caption=text(FILE, "ratio-effects", marks=MARKS),
-)
-
-
 def ratio_blocks(table: pl.DataFrame) -> Iterator[TableBlock]:
-    """Yield the scores and the effects of bounding."""
+    """Yield the scores and the effects of bounding; nothing without any."""
+    if table.is_empty():
+        return
 
     def score(row: Row) -> Cell:
         return Cell(MARK) if row["score"] is None else _crossed(row, own=row["nsr_train"] == row["nsr_test"])
@@ -109,29 +90,26 @@ def ratio_blocks(table: pl.DataFrame) -> Iterator[TableBlock]:
     titles = {ratio: f"trained at NSR {ratio}" for ratio in table["nsr_train"].unique().sort()}
     untrained = f" {MARK} did not train." if table["score"].has_nulls() else ""
     bounded = table.filter(pl.col("bounding") != UNBOUNDED)
-    for layout, rows, write in ((RATIOS, table, score), (RATIO_EFFECTS, bounded, effect)):
+    for piece, rows, write in (("ratios", table, score), ("ratio-effects", bounded, effect)):
         across = Across(("dataset", "nsr_test", "loss", "bounding"), ("nsr_train",), titles, write)
-        yield layout(rows, caption=f"{layout.caption}{untrained}", across=across)
-
-
-def _ratios_shown(name: str, folder: Path) -> Iterator[TableBlock]:
-    if len(table := read_table(folder / f"{name}.csv", RATIO_COLUMNS)):
-        yield from ratio_blocks(table)
+        layout = Layout.of(FILE, piece, across=across, **_MARKS)
+        yield layout(rows, caption=f"{layout.caption}{untrained}")
 
 
 @TABLES.add(
     "table_ratios",
     title="ratio trained and ratio tested",
     section="crossed",
-    blocks=_ratios_shown,
+    blocks=lambda name, folder: ratio_blocks(read_table(folder / f"{name}.csv", RATIO_COLUMNS)),
     **OF_EXPERIMENTS,
 )
 @of_evidence
 def _ratios(evidence: Evidence) -> TableFiles:
     table = ratios_crossed(evidence)
     blocks = list(ratio_blocks(table))
-    heading = f"{RATIOS.name}. {RATIOS.caption}"
-    return TableFiles(table, TableTexts(markdown(heading, blocks, titled=True), latex(RATIOS.name, blocks)))
+    name, caption = titled(FILE, "ratios", **_MARKS)
+    texts = TableTexts(markdown(f"{name} {caption}", blocks, titled=True), latex(name.removesuffix("."), blocks))
+    return TableFiles(table, texts)
 
 
 def samplings_block(table: pl.DataFrame) -> TableBlock:
@@ -142,25 +120,18 @@ def samplings_block(table: pl.DataFrame) -> TableBlock:
         cell = _crossed(row, own=row["model"] == POPULARITY)
         return replace(cell, text=f"{cell.text}*") if row["picked"] else cell
 
-    return SAMPLINGS(table, across=Across(("metric", "model", "loss", "bounding"), ("dataset", "nsr"), titles, score))
+    return Layout.of(
+        FILE,
+        "samplings",
+        across=Across(("metric", "model", "loss", "bounding"), ("dataset", "nsr"), titles, score),
+        formats={
+            "trained": lambda model, loss: Cell(model, emphasis=True) if loss == "none" else loss,
+            "bound": lambda loss, bounding: DASH if loss == "none" else bounding_title(bounding),
+        },
+        **_MARKS,
+    )(table)
 
 
-SAMPLINGS = Layout(
-    "Losses and samplings of negatives",
-    text(FILE, "samplings", marks=MARKS),
-    (
-        Column("judged by", "metric"),
-        Column(
-            "model or loss",
-            ("model", "loss"),
-            lambda model, loss: Cell(model, emphasis=True) if loss == "none" else Cell(loss),
-        ),
-        Column("bounding", ("loss", "bounding"), lambda loss, one: DASH if loss == "none" else bounding_title(one)),
-    ),
-    labels=3,
-    rules=("metric",),
-    sortable=True,
-)
 TABLES.add(
     "table_samplings",
     title="losses and samplings",

@@ -1,4 +1,4 @@
-"""Tables of the effects of bounding and of list weights: all cells, the law, the weights, regimes of generated data."""
+"""Tables of the effects of bounding and of list weights: all cells, the law, the weights, regimes, predictions."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,81 +21,36 @@ from rankbound_study.claims.effects import (
     replicas_table,
 )
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.law import CHANGES, LINE_COLUMNS, PREDICTION_COLUMNS, law, lines_table, predictions_table
 from rankbound_study.claims.law import COLUMNS as LAW_COLUMNS
+from rankbound_study.claims.law import LINE_COLUMNS, PREDICTION_COLUMNS, law, lines_table
 from rankbound_study.claims.law import cells_table as law_cells_table
+from rankbound_study.claims.law import predictions_table as outcomes_table
+from rankbound_study.claims.predictions import COLUMNS as REGISTERED_COLUMNS
+from rankbound_study.claims.predictions import predictions_table
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.reader import read_instances
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import (
     DASH,
-    DATA_SET,
     Across,
     Cell,
     Column,
     Layout,
     TableBlock,
     between,
-    fixed,
     signed,
     with_margin,
     with_minus,
-    with_minus_signs,
 )
 from rankbound_study.report.table_files import TableFiles
-from rankbound_study.report.tables import OF_STUDY, TableSpec, evidence_of, of_evidence
+from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, evidence_of, of_evidence
 from rankbound_study.results.study_files import StudyFiles, schema
 from rankbound_study.results.trained import MARK
-from rankbound_study.templates import text
-from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES
+from rankbound_study.vocabulary import AFFINE, LOSSES
 
 FILE = "table_effects.md"
 TABLES = Catalogue(TableSpec, FILE)
-
-EFFECTS = Layout(
-    "Effects of bounding",
-    text(FILE, "effects"),
-    (
-        DATA_SET,
-        Column("loss"),
-        Column("bounding"),
-        Column(
-            "effect",
-            ("effect", "p_holm", "alike"),
-            lambda effect, p_holm, alike: Cell(signed(effect), strong=p_holm <= LEVEL, emphasis=alike),
-            null=True,
-        ),
-        Column("95 % interval", ("low", "high"), between),
-        Column("margin", write=fixed(4)),
-        Column("p (Holm)", "p_holm", fixed(4)),
-    ),
-    labels=3,
-    rules=("loss",),
-    sortable=True,
-)
-MEANS = Layout(
-    "Mean effects",
-    text(FILE, "means"),
-    (
-        Column("bounds"),
-        Column("loss", write=lambda loss: "all losses" if loss == EVERY else loss),
-        Column("cells", "n"),
-        Column(
-            "mean effect",
-            ("mean", "low", "high"),
-            lambda mean, low, high: Cell(signed(mean), strong=low > 0 or high < 0),
-        ),
-        Column("95 % interval", ("low", "high"), between),
-        Column("SD between cells", "between", fixed(4)),
-        Column("effect in a new cell", ("new_low", "new_high"), between),
-    ),
-    labels=2,
-    rules=("bounds",),
-)
-
-
-_REPLICAS = ("replicas", "dataset", "nsr")
 
 
 def replicas_block(table: pl.DataFrame) -> TableBlock:
@@ -104,19 +59,18 @@ def replicas_block(table: pl.DataFrame) -> TableBlock:
         name: ((pl.col(f"{name}low") <= 0) & (pl.col(f"{name}high") >= 0)).sum().alias(f"{name}covers")
         for name in ("", "topics_")
     }
-    largest = pl.col("difference").abs().max().alias("largest")
-    return REPLICAS(table.group_by(_REPLICAS, maintain_order=True).agg(pl.len().alias("n"), *covers.values(), largest))
+    keys, largest = ("replicas", "dataset", "nsr"), pl.col("difference").abs().max().alias("largest")
+    rows = table.group_by(keys, maintain_order=True).agg(pl.len().alias("n"), *covers.values(), largest)
+    return Layout.of(FILE, "replicas")(rows)
 
 
-REPLICAS = Layout(
-    "Replicas",
-    text(FILE, "replicas"),
-    (
-        *(Column("replicas"), DATA_SET, Column("pairs", "n"), Column("contain 0", "covers")),
-        *(Column("over topics alone", "topics_covers"), Column("largest difference", "largest", fixed(4))),
-    ),
-    labels=2,
-    rules=("replicas",),
+MEANS = Layout.of(
+    FILE,
+    "means",
+    formats={
+        "loss": lambda loss: "all losses" if loss == EVERY else loss,
+        "mean": lambda mean, low, high: Cell(signed(mean), strong=low > 0 or high < 0),
+    },
 )
 
 
@@ -126,7 +80,18 @@ REPLICAS = Layout(
     beside=(".md", ".tex", "_means.csv", "_replicas.csv"),
     section="effects",
     columns=EFFECT_COLUMNS,
-    layout=EFFECTS,
+    layout=Layout.of(
+        FILE,
+        "effects",
+        formats={
+            "effect": Column(
+                "",
+                ("effect", "p_holm", "alike"),
+                lambda effect, p_holm, alike: Cell(signed(effect), strong=p_holm <= LEVEL, emphasis=alike),
+                null=True,
+            )
+        },
+    ),
     first=(("_means", MEAN_COLUMNS, MEANS), ("_replicas", REPLICA_COLUMNS, replicas_block)),
     **OF_STUDY,
 )
@@ -139,94 +104,60 @@ def make_effects(evidence: Evidence) -> TableFiles:
     )
 
 
-def _unless_repeated(column: Column) -> Column:
-    """Return a column of the law, in italics where the cell repeats the weights of an earlier one."""
-    return Column(column.title, None, lambda row: replace(column.cell(row), emphasis=bool(row["same_as"])))
-
-
-_LAW_COLUMNS = (
-    *(DATA_SET, Column("loss"), Column("weights")),
-    *(
-        Column(title, name, lambda value: with_minus(f"{value + 0.0:+.2f}"))
-        for title, name in zip(("mismatch", "influence", "CV of weights"), CHANGES.values(), strict=True)
-    ),
-    Column(
-        "effect",
-        ("effect", "low", "high", "p_residual"),
-        lambda effect, low, high, p: with_margin(effect, low, high, strong=p is not None and p <= LEVEL),
-        null=True,
-    ),
-    Column("predicted", write=signed),
-)
-LAW = Layout(
-    "The law of list weights",
-    text(FILE, "law"),
-    tuple(map(_unless_repeated, _LAW_COLUMNS)),
-    labels=3,
-    rules=("dataset", "nsr", "origin"),
-    sortable=True,
+_LAW = Layout.of(
+    FILE,
+    "law",
+    formats={
+        "change": lambda value: with_minus(f"{value + 0.0:+.2f}"),
+        "effect": Column(
+            "",
+            ("effect", "low", "high", "p_residual"),
+            lambda effect, low, high, p: with_margin(effect, low, high, strong=p is not None and p <= LEVEL),
+            null=True,
+        ),
+    },
 )
 
 
-def _fit(name: str) -> tuple[Column, Column]:
-    return Column(name, write=signed), Column("95 % interval", (f"{name}_low", f"{name}_high"), between)
-
-
-LINES = Layout(
-    "Lines through the cells",
-    text(FILE, "lines"),
-    (
-        *(Column("predictor"), Column("cells"), Column("n"), *_fit("slope"), *_fit("intercept")),
-        Column("R²", "r_squared", fixed(2)),
-        Column("predicts", "n_held_out", str),
-        Column("R² held out", "r_squared_held_out", fixed(2)),
-    ),
-    labels=2,
-    rules=("predictor",),
-)
-PREDICTIONS = Layout(
-    "Predictions",
-    "The law and the predictions of docs/law.md, written before the experiment ran, and the outcome.",
-    tuple(
-        Column(title, name, with_minus_signs)
-        for title, name in zip(("prediction", "outcome", "found"), PREDICTION_COLUMNS, strict=True)
-    ),
-    labels=3,
-    prose=frozenset({0, 2}),
-)
+def _law_block(table: pl.DataFrame) -> TableBlock:
+    """Lay the law out, with cells that repeat the weights of an earlier one in italics."""
+    block = _LAW(table)
+    rows = zip(block.rows, table["same_as"], strict=True)
+    return replace(block, rows=tuple(tuple(replace(cell, emphasis=bool(same)) for cell in row) for row, same in rows))
 
 
 @TABLES.add(
     "table_law",
     title="the law of list weights",
-    needs=("runs", "epochs", "experiments", "experiment_epochs", "instances"),
-    part=HONEST,
-    options=("study",),
     beside=(".md", ".tex", "_lines.csv", "_predictions.csv"),
     section="law",
     columns=LAW_COLUMNS,
-    layout=LAW,
-    first=(("_predictions", PREDICTION_COLUMNS, PREDICTIONS), ("_lines", LINE_COLUMNS, LINES)),
+    layout=_law_block,
+    first=(
+        ("_predictions", PREDICTION_COLUMNS, Layout.of(FILE, "predictions")),
+        ("_lines", LINE_COLUMNS, Layout.of(FILE, "lines")),
+    ),
+    **{**OF_EXPERIMENTS, "needs": (*OF_EXPERIMENTS["needs"], "instances")},
 )
 def make_law(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
     """Return the tables of a study; without cells they have no rows."""
     instances = {DataSet(one.dataset, one.nsr): one for one in map(read_instances, files.instances)}
     found = law(evidence_of(files, study), instances)
-    beside = {"_lines.csv": lines_table(found), "_predictions.csv": predictions_table(found)}
+    beside = {"_lines.csv": lines_table(found), "_predictions.csv": outcomes_table(found)}
     return TableFiles(law_cells_table(found), beside=beside)
 
 
 _NUMBERS = {
-    "n_lists": ("lists", 0),
-    "cv_weights": ("weights", 3),
-    "cv_influence_without": ("influence without", 3),
-    "cv_influence_with": ("with", 3),
-    "cv_mismatch_without": ("mismatch without", 3),
-    "cv_mismatch_with": ("with", 3),
-    "effective_without": ("effective lists without", 0),
-    "effective_with": ("with", 0),
+    "n_lists": "lists",
+    "cv_weights": "weights",
+    "cv_influence_without": "influence without",
+    "cv_influence_with": "with",
+    "cv_mismatch_without": "mismatch without",
+    "cv_mismatch_with": "with",
+    "effective_without": "effective lists without",
+    "effective_with": "with",
 }
-"""Number -> its title and decimals."""
+"""Number -> its title; coefficients of variation have decimals."""
 
 WEIGHT_COLUMNS: dict[str, pl.DataType] = {
     **schema("text: dataset; int8: nsr; text: loss bounding"),
@@ -234,45 +165,17 @@ WEIGHT_COLUMNS: dict[str, pl.DataType] = {
 }
 
 
-def _of_folds(name: str, title: str, digits: int) -> Column:
+_IN_FILES = Layout.of(FILE, "weights-in-files")
+
+
+def _of_folds(name: str) -> Column:
     """Return a column of means over folds, with the smallest and the largest fold in small type."""
 
     def cell(*values: float) -> Cell:
-        mean, least, largest = (f"{value:.{digits}f}" for value in values)
+        mean, least, largest = (f"{value:.{3 if name.startswith('cv') else 0}f}" for value in values)
         return Cell(mean, "" if least == largest else f"{least}–{largest}")
 
-    return Column(title, (name, f"{name}_least", f"{name}_largest"), cell)
-
-
-WEIGHTS_IN_FILES = Layout(
-    "List weights of bounds",
-    text(FILE, "weights-in-files"),
-    (
-        *(DATA_SET, Column("loss"), Column("bounding")),
-        *(_of_folds(name, title, digits) for name, (title, digits) in _NUMBERS.items()),
-    ),
-    labels=3,
-    rules=("dataset", "nsr", "loss"),
-    sortable=True,
-)
-WEIGHTS = Layout(
-    "List weights of bounds",
-    text(FILE, "weights"),
-    (
-        *(DATA_SET, Column("loss")),
-        Column("effective lists", ("effective_without", "n_lists"), lambda some, every: f"{some:.0f} of {every:.0f}"),
-        Column("influence", "cv_influence_without", fixed(3)),
-    ),
-    labels=2,
-    rules=("dataset", "nsr"),
-    sortable=True,
-    across=Across(
-        ("dataset", "nsr", "loss"),
-        ("bounding",),
-        {bounding: f"weights of {bounding}" for bounding in AFFINE},
-        lambda row: Cell(f"{row['cv_weights']:.3f}"),
-    ),
-)
+    return Column(_NUMBERS[name], (name, f"{name}_least", f"{name}_largest"), cell)
 
 
 @TABLES.add(
@@ -281,8 +184,18 @@ WEIGHTS = Layout(
     needs=("instances",),
     section="law",
     columns=WEIGHT_COLUMNS,
-    layout=WEIGHTS,
-    in_files=WEIGHTS_IN_FILES,
+    layout=Layout.of(
+        FILE,
+        "weights",
+        across=Across(
+            ("dataset", "nsr", "loss"),
+            ("bounding",),
+            {bounding: f"weights of {bounding}" for bounding in AFFINE},
+            lambda row: Cell(f"{row['cv_weights']:.3f}"),
+        ),
+        formats={"lists": lambda some, every: f"{some:.0f} of {every:.0f}"},
+    ),
+    in_files=replace(_IN_FILES, columns=(*_IN_FILES.columns, *map(_of_folds, _NUMBERS))),
 )
 def make_list_weights(name: str, files: StudyFiles) -> pl.DataFrame:
     """Return the table of the data sets whose instances are given: a row per loss and bound, means over folds."""
@@ -302,47 +215,31 @@ def make_list_weights(name: str, files: StudyFiles) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=WEIGHT_COLUMNS, orient="row")
 
 
-REGIMES = Layout(
-    "Effect of bounding by regime",
-    text(FILE, "regimes"),
-    (
-        DATA_SET,
-        Column("spread", write="{:g}".format),
-        Column("correlation", write="{:g}".format),
-        Column(
-            "factors / rank",
-            ("factors", "rank"),
-            lambda factors, rank: DASH if factors is None else f"{factors} / {rank or DASH}",
-            null=True,
-        ),
-        *(Column("loss"), Column("bounding")),
-        Column("CV", "influence_cv", fixed(2)),
-        Column("mean P(N − P)", "pairs", fixed(0)),
-        Column("unbounded", write=fixed(4)),
-        Column(
-            "effect",
-            ("effect", "n_untrained"),
-            lambda effect, untrained: signed(effect) + MARK * bool(untrained),
-            null=True,
-        ),
-        Column("95 % interval", ("low", "high"), between, null=True),
-        *(Column("short lists", "effect_short", signed), Column("long lists", "effect_long", signed)),
-    ),
-    labels=6,
-    rules=("dataset", "nsr", "factors"),
-    sortable=True,
-)
-
-
 @TABLES.add(
     "table_regimes",
     title="effect of bounding by regime",
-    needs=("runs", "epochs", "experiments", "experiment_epochs"),
-    part=HONEST,
-    options=("study", "planted"),
     section="regimes",
     columns=REGIME_COLUMNS,
-    layout=REGIMES,
+    layout=Layout.of(
+        FILE,
+        "regimes",
+        formats={
+            "factors": Column(
+                "",
+                ("factors", "rank"),
+                lambda factors, rank: DASH if factors is None else f"{factors} / {rank or DASH}",
+                null=True,
+            ),
+            "effect": Column(
+                "",
+                ("effect", "n_untrained"),
+                lambda effect, untrained: signed(effect) + MARK * bool(untrained),
+                null=True,
+            ),
+            "interval": Column("", ("low", "high"), between, null=True),
+        },
+    ),
+    **{**OF_EXPERIMENTS, "options": ("study", "planted")},
 )
 def make_regimes(
     name: str,
@@ -353,3 +250,37 @@ def make_regimes(
 ) -> pl.DataFrame:
     """Return the table of a study; `planted` are the parameters of its generated data sets, by name."""
     return regimes(files, study, planted or {})
+
+
+def _predicted(above: float | None, below: float | None) -> str:
+    """Return the predicted differences: `> 0`, or an interval."""
+    if above is not None and below is not None:
+        return between(above, below)
+    return with_minus(f"> {above:g}" if above is not None else f"< {below:g}")
+
+
+REGISTERED = Layout.of(
+    FILE,
+    "registered",
+    formats={
+        "predicted": Column("", ("above", "below"), _predicted, null=True),
+        "effect": Column(
+            "",
+            ("effect", "low", "high", "as_sized"),
+            lambda effect, low, high, as_sized: (
+                DASH if effect is None else with_margin(effect, low, high, strong=bool(as_sized))
+            ),
+            null=True,
+        ),
+        # The deciding difference, with what is compared with.
+        "deciding": lambda name, value, low, high: Cell(f"{signed(value)} ({between(low, high)})", f"minus {name}"),
+    },
+)
+TABLES.add(
+    "table_predictions",
+    title="registered predictions",
+    section="law",
+    columns=REGISTERED_COLUMNS,
+    layout=REGISTERED,
+    **OF_EXPERIMENTS,
+)(of_evidence(predictions_table))

@@ -11,24 +11,11 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
-from rankbound_study.report.columns import (
-    DATA_SET,
-    Across,
-    Cell,
-    Column,
-    Layout,
-    Row,
-    TableBlock,
-    between,
-    fixed,
-    signed,
-    with_margin,
-)
+from rankbound_study.report.columns import Across, Cell, Column, Layout, Row, TableBlock, with_margin
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural_runs import data_set_title
 from rankbound_study.results.scores import place, scores_of_runs
 from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs, schema
-from rankbound_study.templates import text
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
 FILE = "table_protocols.md"
@@ -38,32 +25,9 @@ FLATTERY_COLUMNS = schema(
     "text: dataset; int8: nsr; text: loss bounding metric; float: test_picked validation_picked "
     "flattery low high; int: n_topics n_trainings"
 )
-FLATTERY_IN_FILES = Layout(
-    "Bias of a test-picked epoch",
-    text(FILE, "flattery-in-files"),
-    (
-        *(DATA_SET, Column("loss"), Column("bounding", write=bounding_title), Column("metric")),
-        *(Column("test-picked", "test_picked", fixed(4)), Column("validation-picked", "validation_picked", fixed(4))),
-        *(Column("difference", "flattery", signed), Column("95 % interval", ("low", "high"), between)),
-    ),
-    labels=4,
-)
-FLATTERY = Layout(
-    "Bias of a test-picked epoch",
-    text(FILE, "flattery"),
-    (DATA_SET, Column("loss")),
-    labels=2,
-    rules=("dataset", "nsr"),
-    sortable=True,
-    across=Across(
-        ("dataset", "nsr", "loss"),
-        ("bounding",),
-        {bounding: bounding_title(bounding) for bounding in BOUNDINGS},
-        lambda row: with_margin(row["flattery"], row["low"], row["high"], strong=row["low"] > 0 or row["high"] < 0),
-    ),
-)
 _KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "selection", "n", "p")
 _PICKED = ("test", "validation")
+_BOUNDINGS = {bounding: bounding_title(bounding) for bounding in BOUNDINGS}
 
 
 @TABLES.add(
@@ -73,8 +37,17 @@ _PICKED = ("test", "validation")
     part=HONEST,
     options=("study",),
     columns=FLATTERY_COLUMNS,
-    layout=FLATTERY,
-    in_files=FLATTERY_IN_FILES,
+    layout=Layout.of(
+        FILE,
+        "flattery",
+        across=Across(
+            ("dataset", "nsr", "loss"),
+            ("bounding",),
+            _BOUNDINGS,
+            lambda row: with_margin(row["flattery"], row["low"], row["high"], strong=row["low"] > 0 or row["high"] < 0),
+        ),
+    ),
+    in_files=Layout.of(FILE, "flattery-in-files"),
 )
 def make_flattery(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.DataFrame:
     """Return a row per cell, with the 95 % interval of the mean difference over topics (whole users or queries)."""
@@ -114,29 +87,6 @@ RATE_COLUMNS = schema(
 _RATE_CELL = ["study", "dataset", "nsr", "model", "loss", "bounding"]
 
 
-RATES_LAYOUT = Layout(
-    "Selected learning rates",
-    text(FILE, "rates-layout"),
-    (
-        Column(
-            "data set",
-            ("study", "dataset", "nsr"),
-            lambda study, *data_set: data_set_title(data_set[0]) if study == STUDY else DataSet(*data_set).label,
-            null=True,
-        ),
-        Column("loss or method", ("study", "model", "loss"), lambda study, *one: one[0 if study == STUDY else 1]),
-    ),
-    labels=2,
-    rules=("study", "dataset", "nsr"),
-    across=Across(
-        ("study", "dataset", "nsr", "model", "loss"),
-        ("bounding",),
-        {bounding: bounding_title(bounding) for bounding in BOUNDINGS},
-        lambda row: Cell(row["selected"], strong=row["at_edge"]),
-    ),
-)
-
-
 def rates_block(table: pl.DataFrame) -> TableBlock:
     """Return the report's table: the rates that the folds of a cell select, with their numbers."""
     chosen = pl.col("n_selected") > 0
@@ -144,7 +94,25 @@ def rates_block(table: pl.DataFrame) -> TableBlock:
     cells = table.group_by(_RATE_CELL, maintain_order=True).agg(
         rate.filter(chosen).str.join(", ").alias("selected"), pl.col("at_edge").filter(chosen).any()
     )
-    return RATES_LAYOUT(cells)
+    return Layout.of(
+        FILE,
+        "rates",
+        across=Across(
+            ("study", "dataset", "nsr", "model", "loss"),
+            ("bounding",),
+            _BOUNDINGS,
+            lambda row: Cell(row["selected"], strong=row["at_edge"]),
+        ),
+        formats={
+            "data": Column(
+                "",
+                ("study", "dataset", "nsr"),
+                lambda study, *data_set: data_set_title(data_set[0]) if study == STUDY else DataSet(*data_set).label,
+                null=True,
+            ),
+            "trained": lambda study, model, loss: model if study == STUDY else loss,
+        },
+    )(cells)
 
 
 @TABLES.add(

@@ -19,11 +19,10 @@ from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, paired,
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
-from rankbound_study.report.columns import DASH, DATA_SET, Column, Layout, signed, with_minus
+from rankbound_study.report.columns import DASH, Layout, with_minus
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import TableSpec, evidence_of
 from rankbound_study.results.study_files import StudyFiles, schema
-from rankbound_study.templates import text
 from rankbound_study.vocabulary import HONEST, JUDGED_BY
 
 FILE = "table_sensitivity.md"
@@ -167,24 +166,6 @@ def _row(
     }
 
 
-def _tau(title: str, name: str) -> Column:
-    return Column(title, name, lambda tau: DASH if math.isnan(tau) else with_minus(f"{tau:.2f}"))
-
-
-SENSITIVITY = Layout(
-    "Sensitivity to unstated choices",
-    text(FILE, "sensitivity"),
-    (
-        *(Column("setting"), DATA_SET, Column("losses", "n_trainings"), Column("did not train", "n_untrained")),
-        *(Column("mean change", "mean_change", signed), Column("smallest", "least_change", signed)),
-        *(Column("largest", "largest_change", signed), Column("up", "n_higher"), Column("down", "n_lower")),
-        *(_tau("tau", "order_agreement"), _tau("tau of seeds", "agreement_of_seeds")),
-    ),
-    labels=2,
-    sortable=True,
-)
-
-
 @TABLES.add(
     "table_sensitivity",
     title="sensitivity to unstated choices",
@@ -194,7 +175,11 @@ SENSITIVITY = Layout(
     options=("study", "experiments"),
     beside=(".md", ".tex", "_distribution.csv"),
     columns=COLUMNS,
-    layout=SENSITIVITY,
+    layout=Layout.of(
+        FILE,
+        "sensitivity",
+        formats={"tau": lambda tau: DASH if math.isnan(tau) else with_minus(f"{tau:.2f}")},
+    ),
 )
 def make_sensitivity(
     name: str,

@@ -26,7 +26,7 @@ from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures.catalogue import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
-from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock
+from rankbound_study.report.columns import DASH, Across, Cell, Layout, Row, TableBlock
 from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
@@ -249,30 +249,20 @@ def _on_untrained(table: pl.DataFrame) -> str:
 def block(table: pl.DataFrame, protocol: str) -> TableBlock:
     """Return the table for the report; bold and italic type are computed from our numbers."""
     honest = _is_honest(table)
-    layout = Layout(
-        "Table 5.1",
-        text(
-            FILE,
-            "block",
-            protocol=protocol,
-            printed=table["published"].count() and not honest,
-            significant=SIGNIFICANT if honest else "",
-            untrained=_on_untrained(table),
-        ),
-        (
-            Column("trained on", "loss", lambda loss: Cell("control", emphasis=True) if loss == "none" else loss),
-            Column("bounding", "name"),
-            Column("scored by", "metric"),
-        ),
-        labels=3,
-        rules=("metric",),
-        sortable=True,
+    layout = Layout.of(
+        FILE,
+        "block",
         across=Across(
             ("loss", "name", "metric"),
             ("dataset", "nsr"),
             {tuple(one): one.label for one in scores.data_sets(table.rename({"nsr": "nsr_test"}))},
             _cell,
         ),
+        formats={"loss": lambda loss: Cell("control", emphasis=True) if loss == "none" else loss},
+        protocol=protocol,
+        printed=table["published"].count() and not honest,
+        significant=SIGNIFICANT if honest else "",
+        untrained=_on_untrained(table),
     )
     losses = [loss for loss in METRICS if loss in table["loss"]] or METRICS
     block = layout.of_rows([row for loss in losses for metric in METRICS[loss] for row in _rows(table, loss, metric)])
@@ -358,15 +348,6 @@ SIGN_COLUMNS: dict[str, pl.DataType] = {
     **schema("text: dataset; int8: nsr; text: loss bounding"),
     **dict.fromkeys((*_CHANGES, "p_published", "p_honest"), pl.Float64()),
 }
-SIGNS_LAYOUT = Layout(
-    "Signs under both protocols",
-    text(FILE, "signs-layout"),
-    tuple(
-        Column(title)
-        for title in ("loss", "cells", "other sign", "by protocol", "by rate", "there and back", "significantly")
-    ),
-    labels=1,
-)
 
 
 def signs(published: pl.DataFrame, honest: pl.DataFrame, rates: pl.DataFrame) -> pl.DataFrame:
@@ -396,7 +377,9 @@ def signs(published: pl.DataFrame, honest: pl.DataFrame, rates: pl.DataFrame) ->
 def signs_block(table: pl.DataFrame) -> TableBlock:
     """Return the counts by loss, and of all cells."""
     groups = {loss: table.filter(pl.col("loss") == loss) for loss in LOSSES} | {"all": table}
-    block = SIGNS_LAYOUT.of_rows([{"loss": loss, **_counts(own)} for loss, own in groups.items() if len(own)])
+    block = Layout.of(FILE, "signs").of_rows(
+        [{"loss": loss, **_counts(own)} for loss, own in groups.items() if len(own)]
+    )
     return replace(block, rules=frozenset({len(block.rows) - 1}))
 
 
