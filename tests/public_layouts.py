@@ -39,16 +39,30 @@ def lines(write: Callable[[Row], object], first: str = "") -> str:
     return first + "".join(f"{write(row)}\n" for row in rows())
 
 
+def isbn(item: int) -> str:
+    """An ISBN, with a zero in front or an X at the end."""
+    return f"0{195153440 + item}" if item % 4 else f"04404234{item:02}X"
+
+
+def day(time: int) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def asin(item: int) -> str:
+    return f"B00{item:03}AV9K" if item % 3 else f"01327{item:05}"
+
+
+def plays(row: Row) -> int:
+    user, item, stars, _ = row
+    return 13_000 // (1 + (7 * user + 3 * item) % 40) + stars
+
+
 def books() -> bytes:
     """Ratings of books; most are not rated, which 0 says, and one name is no UTF-8."""
-
-    def rating(row: Row) -> str:
-        user, item, stars, _ = row
-        # With a zero in front or an X at the end.
-        isbn = f"0{195153440 + item}" if item % 4 else f"04404234{item:02}X"
-        return f'"{276724 + user}";"{isbn}";"{2 * stars * (item % 3 == 0)}"'
-
-    rated = lines(rating, '"User-ID";"ISBN";"Book-Rating"\r\n')
+    rated = lines(
+        lambda row: f'"{276724 + row[0]}";"{isbn(row[1])}";"{2 * row[2] * (row[1] % 3 == 0)}"',
+        '"User-ID";"ISBN";"Book-Rating"\r\n',
+    )
     return rated.replace("195153441", "19515344\u00e9").encode("latin-1")
 
 
@@ -76,31 +90,25 @@ def judged() -> str:
 
 def reviews() -> str:
     """Objects as in Yelp's reviews, a line each."""
-
-    def review(row: Row) -> str:
-        user, item, stars, time = row
-        names = {"user_id": f"mh_-eMZ6K5RLWhZyISBhw{user}", "business_id": f"XQfwVwDr-v0ZS3_CbbE5X{item}"}
-        said = {"stars": float(stars), "text": 'Good, "but" {loud}'}
-        date = datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        return json.dumps({"review_id": f"KU_{time}", **names, **said, "date": date})
-
-    return lines(review)
-
-
-def plays(row: Row) -> str:
-    """A user's plays of an artist, as last.fm's; some artists have no identifier."""
-    user, item, stars, _ = row
-    count = 13_000 // (1 + (7 * user + 3 * item) % 40) + stars
-    return f'{user:040x}\t{f"{item:08x}-7ff1" if item % 5 else ""}\tthe "{item}" men\t{count}'
+    return lines(
+        lambda row: json.dumps(
+            {
+                "review_id": f"KU_{row[3]}",
+                "user_id": f"mh_-eMZ6K5RLWhZyISBhw{row[0]}",
+                "business_id": f"XQfwVwDr-v0ZS3_CbbE5X{row[1]}",
+                "stars": float(row[2]),
+                "text": 'Good, "but" {loud}',
+                "date": day(row[3]),
+            }
+        )
+    )
 
 
-def bought(row: Row) -> str:
-    """A rating of Amazon's, whose names of items are texts or numbers."""
-    user, item, stars, time = row
-    return f"A2CX7LUOHB{user}NDG,{f'B00{item:03}AV9K' if item % 3 else f'01327{item:05}'},{stars}.0,{time}"
+def numbered(*roles: str) -> dict[str, str]:
+    return {role: str(place) for place, role in enumerate(roles, start=1)}
 
 
-FOUR = {"topic": "1", "item": "2", "rating": "3", "timestamp": "4"}
+FOUR = numbered("topic", "item", "rating", "timestamp")
 RECBOLE = dict(zip(FOUR, ("user_id:token", "item_id:token", "rating:float", "timestamp:float"), strict=True))
 YELP = dict(zip(FOUR, ("user_id", "business_id", "stars", "date"), strict=True))
 
@@ -123,7 +131,7 @@ LAYOUTS: dict[str, Layout] = {
     "headerless": Layout(
         "pairs.csv",
         lambda: lines(lambda row: f"{row[0]},{row[1]}"),
-        {"header": False, "columns": {"topic": "1", "item": "2"}},
+        {"header": False, "columns": numbered("topic", "item")},
         1,
     ),
     "goodbooks": Layout(
@@ -140,7 +148,9 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "last.fm": Layout(
         "usersha1-artmbid-artname-plays.tsv",
-        lambda: lines(plays),
+        lambda: lines(
+            lambda row: f'{row[0]:040x}\t{f"{row[1]:08x}-7ff1" if row[1] % 5 else ""}\tthe "{row[1]}" men\t{plays(row)}'
+        ),
         {"separator": "\t", "header": False, "ids": "texts", "columns": {"topic": "1", "item": "3", "rating": "4"}},
         None,
         ("--topic", "1", "--item", "3", "--relevance", "4", "--threshold", "q0.4"),
@@ -170,7 +180,11 @@ LAYOUTS: dict[str, Layout] = {
         },
         "graded",
     ),
-    "amazon": Layout("ratings_Books.csv", lambda: lines(bought), {"header": False, "ids": "texts", "columns": FOUR}),
+    "amazon": Layout(
+        "ratings_Books.csv",
+        lambda: lines(lambda row: f"A2CX7LUOHB{row[0]}NDG,{asin(row[1])},{row[2]}.0,{row[3]}"),
+        {"header": False, "ids": "texts", "columns": FOUR},
+    ),
     "yelp": Layout("yelp_academic_dataset_review.json", reviews, {"ids": "texts", "columns": YELP}),
 }
 
