@@ -113,7 +113,8 @@ test-faults: $(VENV)/ready-faults
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --rest -n 2 --dist load $(FAULTS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/library tests/study --rest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-workflow: $(VENV)/ready-faults
+test-workflow: $(VENV)/ready-faults $(VENV)/ready-triton
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist load
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc tests/workflow --rest -n 2 --dist loadfile --no-loadscope-reorder
 
 setup-faults: $(VENV)/ready-faults

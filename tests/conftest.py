@@ -1,8 +1,8 @@
 """Settings for all tests: examples without chance, no time limits, the same names for every worker.
 
 `make test` takes a sample of what is large: a quarter of the examples of each property, and of a product of parameters
-as few cases as have every value of every parameter. `make test-workflow` and `make test-faults` run the rest, among it
-what is marked `long`, and all examples, by the option `--rest`.
+as few cases as have every value of every parameter. `make test-workflow` runs what is marked `slow`, and
+`make test-faults` the rest, among it what is marked `long`, and all examples, by the option `--rest`.
 
 A few examples come from the constants of the modules that are loaded by then, which depends on the tests before.
 """
@@ -22,7 +22,7 @@ SHARE = 4
 LARGE = 6
 """Cases of a test from which on they are sampled."""
 
-LONG = "long"
+LONG, SLOW = "long", "slow"
 LENGTHY = ("test_calibrations.py", "test_site_in_browser.py")
 """Files that take minutes, and would be among the last: first, they keep no process waiting for another at the end."""
 
@@ -36,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{LONG}: left to `make test-faults`")
+    config.addinivalue_line("markers", f"{SLOW}: some seconds, left to `make test-workflow`, by `-m {SLOW}`")
     settings.register_profile(
         "rankbound",
         max_examples=EXAMPLES if config.getoption("--rest") else EXAMPLES // SHARE,
@@ -57,6 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--rest"):
         drawing = {item for item in items if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)}
         left_out = {item for item in items if _is_shared(item)} - rest - drawing
+    elif config.getoption("markexpr") != SLOW:
+        left_out = rest | {item for item in items if item.get_closest_marker(SLOW)}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     kept = (item for item in items if item not in left_out)
     items[:] = sorted(kept, key=lambda item: item.path.name not in LENGTHY)

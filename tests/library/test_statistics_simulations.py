@@ -220,6 +220,7 @@ OF_FEW = (88, 98.5)
 """Coverage where a source of variance has one degree of freedom: two drawings, two folds."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", designs.DESIGNS)
 def test_intervals_hold_topics_drawings_folds_and_seeds(name: str) -> None:
     """Without a true difference, as between two copies of one loss: at most 7 % of the tests are significant."""

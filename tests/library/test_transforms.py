@@ -189,6 +189,7 @@ def test_hessians_are_symmetric_and_those_of_differences(name: str) -> None:
     assert found.abs().max() > 1e-4, "zeros would agree with nothing"
 
 
+@pytest.mark.slow
 def test_penalties_of_gradients_and_hessians_of_ties_and_far_scores() -> None:
     def penalised(loss: Function) -> Tensor:
         leaf = torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64, requires_grad=True)

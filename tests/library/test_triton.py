@@ -56,12 +56,14 @@ def run(*arguments: str, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @needs_triton
 def test_the_interpreter_computes_what_the_formulas_do() -> None:
     printed = run("-m", "pytest", str(CASES), "-p", "no:xdist", TRITON_INTERPRET="1", OMP_NUM_THREADS="1")
     assert "passed" in printed
 
 
+@pytest.mark.slow
 @needs_triton
 def test_all_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     printed = run("-c", COMPILED, repr(CONSTANTS), TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path))

@@ -254,6 +254,7 @@ def test_every_goal_is_measured_by_its_question() -> None:
 
 # PyTorch's own warning, while it traces a step.
 @pytest.mark.filterwarnings("ignore:.*Function.* should not be instantiated:DeprecationWarning")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if "rerankers" in name else []) for name in QUESTIONS]
 )
@@ -267,6 +268,7 @@ def test_every_question_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert set(QUESTIONS[name].settings) <= set(ALLOCATORS)
 
 
+@pytest.mark.slow
 def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--quick", "--no-peers", "--threads", "1", "--out", str(tmp_path), "--only"]
     assert program.main([*arguments, "evaluation"]) == 0

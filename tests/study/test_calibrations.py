@@ -21,6 +21,7 @@ def check(case: Case, repetitions: int) -> None:
             assert p_value > SURPRISE, f"{verdict} in {found[verdict]} of {repetitions} studies, limit {share}: {case}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", list({case.claim: case for case in reversed(CASES)}.values())[::3], ids=str)
 def test_a_few_studies(case: Case) -> None:
     """Of the first world of every third claim."""

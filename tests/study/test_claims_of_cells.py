@@ -415,6 +415,7 @@ def test_the_best_bounding_is_picked_by_validation(evidence_of: Made, tmp_path: 
     assert "all boundings" not in by_test.reason
 
 
+@pytest.mark.slow
 def test_claims_are_decided_if_every_seed_has_a_drawing_of_its_own(tmp_path: Path) -> None:
     """No two seeds share a list then, whose scores would say how much lists differ between seeds."""
     world = World(where_bounded(0.01), settings(), topics=40)

@@ -113,6 +113,7 @@ def test_the_site_draws_from_evidence_what_the_study_draws(
     assert gallery._drawn(name, spec, tmp_path, study[0], lambda: pytest.fail("read again"))
 
 
+@pytest.mark.slow
 def test_the_step_makes_a_paper_and_another_smallest_effect_moves_verdicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -140,6 +140,7 @@ def test_code_is_its_commit_and_what_was_modified_since(package: Path, monkeypat
     assert (facts.code().commit, facts.code().modified) == (None, ())
 
 
+@pytest.mark.slow
 def test_a_step_records_the_files_that_it_loaded_as_they_were_then(tmp_path: Path) -> None:
     """Modules, compiled or not, and texts; an edit while the step runs changes the files, and not the record."""
     packages, results = tmp_path / "src", tmp_path / "results"

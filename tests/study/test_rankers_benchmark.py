@@ -38,6 +38,7 @@ def test_every_row_is_a_recipe() -> None:
         assert rb.loss(recipe.loss, recipe.bound), name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("planted")
 def test_the_table_ranks_what_learns_above_what_does_not(tmp_path: Path) -> None:
     known = {name: rankers.RANKERS[name] for name in TRIED}
