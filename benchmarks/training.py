@@ -2,15 +2,19 @@
 
 The network has two hidden layers and ListNet's loss, with batches of 64 topics; a tenth of the topics validates after
 each epoch by nDCG@10 (allRank evaluates the training topics as well). Features are normal, the lists of a set equally
-long, so that nobody pads. LightGBM grows a tree of 31 leaves an epoch. Each training is a process of its own, of few
-and of more epochs: the difference is the time of an epoch. All that is held in memory before counts in the memory.
+long, so that nobody pads. LightGBM grows a tree of 31 leaves an epoch. Each trainer has a process of its own, in which
+it trains for few epochs and for more: the difference is the time of an epoch. The memory is what training adds to the
+features and grades, with the libraries.
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -20,7 +24,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks import data, losses
 from benchmarks.page import table
-from benchmarks.runner import OURS, cost_of
+from benchmarks.runner import OURS, added_peak
 
 HIDDEN, BATCH, METRIC = [64, 32], 64, "nDCG@10"
 
@@ -34,14 +38,14 @@ class Size(NamedTuple):
     epochs: tuple[int, int]
 
 
-SETS = {"MQ2008": Size(470, 20, 46, (5, 105)), "MSLR-WEB10K": Size(10_000, 120, 136, (1, 4))}
+SETS = {"MQ2008": Size(470, 20, 46, (10, 210)), "MSLR-WEB10K": Size(10_000, 120, 136, (1, 6))}
 Rows = tuple[Any, Any]
 
 
 def rows_of(size: Size) -> Rows:
     """Return features `(n_topics, n_items, d)` and grades."""
     draws = np.random.default_rng(0)
-    features = draws.normal(size=(size.topics, size.items, size.features)).astype(np.float32)
+    features = draws.standard_normal((size.topics, size.items, size.features), np.float32)
     return features, np.digitize(
         features[..., 0] - features[..., 1] + draws.normal(size=features.shape[:2]), [1.5, 3.0]
     )
@@ -105,27 +109,38 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=[*SETS], help=", ".join(SETS))
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="threads of each trainer (default: 1 2)")
     parser.add_argument("--share", type=float, default=1.0, help="share of the topics (default: 1)")
-    parser.add_argument("--train", nargs=2, metavar=("TRAINER", "EPOCHS"), help="train once, in this process")
+    parser.add_argument("--train", choices=TRAINERS, help="measure one trainer in this process")
     chosen = parser.parse_args(arguments)
     sizes = {name: SETS[name]._replace(topics=round(SETS[name].topics * chosen.share)) for name in chosen.sets}
     if chosen.train:
         torch.set_num_threads(chosen.threads[0])
-        TRAINERS[chosen.train[0]][1](rows_of(sizes[chosen.sets[0]]), int(chosen.train[1]))
+        print(*measured(TRAINERS[chosen.train][1], sizes[chosen.sets[0]]))
         return
     rows = []
-    for name, size in sizes.items():
-        for trainer, (package, _) in TRAINERS.items():
-            if package and find_spec(package) is None:
-                continue
-            cells = []
-            for threads in chosen.threads:
-                command = [sys.executable, "-m", __spec__.name, "--sets", name, "--share", chosen.share]
-                command += ["--threads", threads, "--train", trainer]
-                few, more = (cost_of([*command, epochs]) for epochs in size.epochs)
-                cells.append(f"{(more.seconds - few.seconds) / (size.epochs[1] - size.epochs[0]):.3g}")
-            rows.append([name, trainer, *cells, f"{more.peak / 1e6:,.0f} MB"])
+    for name, (trainer, (package, _)) in product(sizes, TRAINERS.items()):
+        if package and find_spec(package) is None:
+            continue
+        seconds = []
+        for threads in map(str, chosen.threads):
+            command = [sys.executable, "-m", "benchmarks.training", "--sets", name, "--share", str(chosen.share)]
+            command += ["--threads", threads, "--train", trainer]
+            found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-2:]
+            seconds.append(f"{float(found[0]):.3g}")
+        rows.append([name, trainer, *seconds, f"{float(found[1]) / 1e6:,.0f} MB"])
     threads = [f"seconds an epoch, {count} thread{'s' if count > 1 else ''}" for count in chosen.threads]
-    print(table(["set", "trainer", *threads, "peak memory"], rows))
+    print(table(["set", "trainer", *threads, "memory"], rows))
+
+
+def measured(train: Callable[[Rows, int], None], size: Size) -> tuple[float, float]:
+    """Return the seconds of an epoch, and the bytes that the training adds."""
+    rows, seconds, added = rows_of(size), [], []
+    few, more = size.epochs
+    # The first training loads libraries and compiles.
+    for epochs in (few, few, more):
+        begin = time.perf_counter()
+        added.append(added_peak(lambda epochs=epochs: train(rows, epochs)))
+        seconds.append(time.perf_counter() - begin)
+    return (seconds[2] - seconds[1]) / (more - few), max(added)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def test_rankers_learn_what_needs_the_list_and_score_whole_lists(
     assert found > other + 0.1
     # Blocks are of whole lists, whatever their size.
     for rows in (1, 7, 100):
-        monkeypatch.setattr(models, "ROWS_AT_ONCE", rows)
+        monkeypatch.setattr(models, "SCORED_AT_ONCE", rows)
         np.testing.assert_allclose(ranker.score(test.features, test.offsets), run.scores, rtol=1e-5, atol=1e-5)
     with pytest.raises(ValueError, match=r"^offsets: found none, expected those of the lists: a model with attention"):
         ranker.score(test.features)

@@ -36,6 +36,9 @@ PAIRS_AT_ONCE = 2**18
 ROWS_AT_ONCE = 2**16
 """The number of rows of features that are copied at once."""
 
+SCORED_AT_ONCE = 2**13
+"""The number of rows that are scored at once: their features and layers stay in a processor's cache."""
+
 ROWS_OF_STEPS = 2**12
 """The number of rows that are compared with all thresholds at once."""
 
@@ -180,12 +183,12 @@ def score_rows(model: nn.Module, inputs: Tensor, lists: Lists | None) -> Tensor:
 
 
 def row_blocks(model: nn.Module, n_rows: int, lists: Lists | None) -> Iterator[tuple[slice, Lists | None]]:
-    """Yield blocks of about `ROWS_AT_ONCE` rows to score; whole lists, with their limits, if the model reads them."""
+    """Yield blocks of about `SCORED_AT_ONCE` rows to score; whole lists, with their limits, if the model reads them."""
     if lists is None or not isinstance(model, AttentionScorer):
-        for first in range(0, max(n_rows, 1), ROWS_AT_ONCE):
-            yield slice(first, min(first + ROWS_AT_ONCE, n_rows)), None
+        for first in range(0, max(n_rows, 1), SCORED_AT_ONCE):
+            yield slice(first, min(first + SCORED_AT_ONCE, n_rows)), None
         return
-    block = lists.offsets[:-1] // ROWS_AT_ONCE
+    block = lists.offsets[:-1] // SCORED_AT_ONCE
     ends = torch.bincount(torch.unique(block, return_inverse=True)[1]).cumsum(0).tolist() or [0]
     for begin, end in pairwise([0, *ends]):
         first, last = lists.offsets[[begin, end]].tolist()
