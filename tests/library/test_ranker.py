@@ -232,7 +232,7 @@ def test_scaling(kind: str, expected: list[list[float]], monkeypatch: pytest.Mon
     features[:, 1] = 7
     lists, rows = Lists(torch.tensor([0, 20, 20, 50])), torch.arange(0, 50, 3)
     whole = Scaling.fitted(kind, features[rows])
-    monkeypatch.setattr("rankbound.training.models.SCORED_AT_ONCE", 4)
+    monkeypatch.setattr("rankbound.training.models.ROWS_AT_ONCE", 4)
     blocks = Scaling.fitted(kind, features, rows)
     torch.testing.assert_close((blocks.shift, blocks.factor), (whole.shift, whole.factor), rtol=1e-6, atol=0)
     blocked = ScaledFeatures(blocks, features, lists)
