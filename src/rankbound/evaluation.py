@@ -319,8 +319,8 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric
     lost = lost[np.lexsort((relevance[lost], topic[lost]))]
     n_lost = np.bincount(topic[lost], minlength=len(topics))
     offsets = np.concatenate(([0], np.cumsum(sizes + n_lost))).astype(np.int64)
-    moved = np.arange(len(taken)) + np.repeat(offsets[:-1] - np.cumsum(sizes) + sizes, sizes)
-    below = np.arange(len(lost)) + np.repeat(offsets[:-1] + sizes - np.cumsum(n_lost) + n_lost, n_lost)
+    moved = _places_from(offsets[:-1], sizes)
+    below = _places_from(offsets[:-1] + sizes, n_lost)
     scores, judged, retrieved = np.zeros(offsets[-1]), np.empty(offsets[-1]), np.zeros(offsets[-1], dtype=np.bool_)
     scores[moved], judged[moved], judged[below], retrieved[moved] = run.scores[taken], of_run, relevance[lost], True
     intents = None
@@ -364,7 +364,12 @@ def _items_of(offsets: Integers, lists: Integers) -> tuple[Integers, Integers]:
     """Return the places of the items of these lists, one list after the other, and how many each has; -1 has none."""
     sizes = np.where(lists < 0, 0, np.diff(offsets)[lists]) if len(offsets) > 1 else np.zeros_like(lists)
     starts = np.where(lists < 0, 0, offsets[lists])
-    return np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes), sizes
+    return _places_from(starts, sizes), sizes
+
+
+def _places_from(starts: Integers, sizes: Integers) -> Integers:
+    """Return so many consecutive places from each start, one list after the other."""
+    return np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
 
 
 def _require_distinct(lists: Run | Qrels, column: str, chosen: Integers, topics: Sequence[str]) -> None:
