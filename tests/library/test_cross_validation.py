@@ -255,7 +255,7 @@ def test_a_pattern_names_the_files_of_all_splits(folder: Path, program: Program)
         ("cross-validate -m AP", "found no file: expected one to deal into folds, or the files of given splits by"),
         (SPLIT + "Fold1/train.csv,Fold1/train.csv", "topic 'q0' is in the training and in the test lists"),
         (SPLIT + "Fold1/train.csv,Fold1/wide.csv", "Fold1/wide.csv: there is no column 'b'; it has topic, item,"),
-        (SPLIT + PATTERN.replace("vali", "gone"), "fold 7 of Fold7/gone.csv: there is no such file; expected"),
+        (SPLIT + PATTERN.replace("vali", "gone"), "Fold7/gone.csv: there is no such file; expected"),
         (
             SPLIT + PATTERN.replace("train", "gone"),
             "fold 7 of Fold{fold}/gone.csv is missing: found the folds 1, 2, 3, 4, 5, 6, 8, 9, 10; add its",
