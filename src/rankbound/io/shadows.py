@@ -12,9 +12,6 @@ from rankbound.io.table_columns import Table
 _FEWEST_ROWS = 8
 """Fewer rows are in some order, and have some labels, by chance."""
 
-_MONOTONE = ({1.0}, {-1.0})
-"""The signs of the steps of numbers that only rise, or only fall."""
-
 _FIRST_ROWS = 1024
 """Rows at the beginning of a batch that settle most columns."""
 
@@ -23,26 +20,31 @@ class Shadows:
     """Features that are the order of the rows, or the relevance label in other units, found in one pass over the rows.
 
     By such a feature, a ranker may look much better than it is. Whole numbers number the rows if they rise or fall from
-    each row to the next, or if the n rows, or those of each topic, have n successive numbers, each once.
+    each row to the next, or if those of each topic are successive, in any order.
     """
 
-    def __init__(self, names: Sequence[str], n_rows: int, categories: Collection[str] = ()) -> None:
-        self._names, self._n_rows, self._n_within = list(names), n_rows, 0
+    def __init__(self, names: Sequence[str], categories: Collection[str] = ()) -> None:
+        self._names, self._n_rows, self._n_within = list(names), 0, 0
         self._within = {name: place for place, name in enumerate(names) if name not in categories}
-        self._orders = {name: _Order(n_rows) for name in self._within}
+        # The last value of a column, and the signs of its steps from row to row.
+        self._steps = {name: (np.empty(0), set[float]()) for name in self._within}
         self._values: dict[str, dict[float, float]] = {name: {} for name in self._within}
 
     def read_rows(self, table: Table, relevance: npt.NDArray[Any]) -> None:
         """Take the next rows into account, in the order of the table."""
+        self._n_rows += len(relevance)
         # The first rows settle most columns.
         for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
-            if not len(relevance[rows]) or not (self._orders or self._values):
+            if not len(relevance[rows]) or not (self._steps or self._values):
                 continue
             labels, firsts, label_of_row = np.unique(relevance[rows], return_index=True, return_inverse=True)
-            for name in {**self._orders, **self._values}:
+            for name in {**self._steps, **self._values}:
                 values = table.frame[name][rows].cast(pl.Float64).to_numpy()
-                if name in self._orders and not self._orders[name].read(values):
-                    del self._orders[name]
+                if name in self._steps:
+                    last, signs = self._steps.pop(name)
+                    signs |= {*np.unique(np.sign(np.diff(values, prepend=last))).tolist()}
+                    if (signs <= {1.0} or signs <= {-1.0}) and (values == np.floor(values)).all():
+                        self._steps[name] = values[-1:], signs
                 if (known := self._values.get(name)) is not None:
                     by_label = dict(zip(labels.tolist(), values[firsts].tolist(), strict=True)) | known
                     if (values == np.array([by_label[label] for label in labels.tolist()])[label_of_row]).all():
@@ -66,45 +68,11 @@ class Shadows:
         if self._n_within >= _FEWEST_ROWS:
             reasons |= dict.fromkeys(self._within, "numbers the rows of each topic")
         if self._n_rows >= _FEWEST_ROWS:
-            numbering = [name for name, order in self._orders.items() if order.numbers_all()]
-            reasons |= dict.fromkeys(numbering, "numbers the rows")
+            reasons |= dict.fromkeys(self._steps, "numbers the rows")
             steps = {name: np.diff([known[label] for label in sorted(known)]) for name, known in self._values.items()}
             monotone = [name for name, step in steps.items() if len(step) and ((step > 0).all() or (step < 0).all())]
             reasons |= dict.fromkeys(monotone, "is the relevance label in other units")
         return {name: reasons[name] for name in self._names if name in reasons}
-
-
-class _Order:
-    """The values of a column, row after row: monotone, or a range of whole numbers as far as sums of powers tell."""
-
-    def __init__(self, n_rows: int) -> None:
-        self._n_rows, self._last, self._signs = n_rows, np.empty(0), set[float]()
-        # Of the values from the first on, which are small enough for sums of int64 if they number the rows.
-        self._first = self._lowest = self._highest = self._sum = self._squares = 0
-
-    def read(self, values: npt.NDArray[np.float64]) -> bool:
-        """Take the values of the next rows into account; return False if they do not number the rows."""
-        if (values != np.floor(values)).any():
-            return False
-        if not len(self._last):
-            self._first = int(values[0])
-        self._signs |= {*np.unique(np.sign(np.diff(values, prepend=self._last))).tolist()}
-        self._last, places = values[-1:], values - self._first
-        self._lowest, self._highest = min(self._lowest, int(places.min())), max(self._highest, int(places.max()))
-        is_range = self._highest - self._lowest < self._n_rows
-        if is_range:
-            whole = places.astype(np.int64)
-            self._sum, self._squares = self._sum + int(whole.sum()), self._squares + int(whole @ whole)
-        return is_range or self._signs in _MONOTONE
-
-    def numbers_all(self) -> bool:
-        """Return whether the values number the rows, after all of them."""
-        n, low = self._n_rows, self._lowest
-        total = n * low + n * (n - 1) // 2
-        squares = n * low**2 + low * n * (n - 1) + n * (n - 1) * (2 * n - 1) // 6
-        # Sums of int64 are exact but for multiples of 2^64.
-        is_sum = (total - self._sum) % 2**64 == 0 and (squares - self._squares) % 2**64 == 0
-        return (is_sum and self._highest - low == n - 1) or self._signs in _MONOTONE
 
 
 def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:

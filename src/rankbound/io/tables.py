@@ -112,7 +112,7 @@ def read_judged(
     values, categories = matrix(table, names, categorical_among(table, columns, names), columns.keep_missing)
     weights, row_numbers = weights_in(table, columns.weights) if columns.weights else None, table.row_numbers()
     # Chosen features are taken as they are.
-    shadows = Shadows(names if features is None else (), len(values), categories)
+    shadows = Shadows(names if features is None else (), categories)
     shadows.read_rows(table, relevance)
     list_weights = weights_of_topics(table, columns, topics, offsets, order)
     if order is not None:
@@ -380,7 +380,7 @@ class TableStream:
             raise DataError(f"{path}: {no_features(self.left_out)}")
         # Chosen features are taken as they are.
         self._suspects = self.feature_names if features is None else []
-        self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
+        self._shadows = Shadows(self._suspects)
         # A column that is read as text has mistakes.
         labels = [] if columns.grades or labelled is None else [columns.relevance]
         ways_of = {**dict.fromkeys(labels, WAYS_OF_LABELS), **dict.fromkeys(self.feature_names, WAYS)}
@@ -405,7 +405,7 @@ class TableStream:
     def __iter__(self) -> Iterator[JudgedLists]:
         """Yield lists of whole topics, at most about a batch of rows at a time."""
         names, file = list(self._topics.numbers), self._file
-        self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
+        self._shadows = Shadows(self._suspects)
         # Closed at once after an error, too: a temporary file may be open.
         with closing(whole_topics(self._batches()) if self._topics.adjacent else self._gathered()) as parts:
             for rows in map(pa.Table.combine_chunks, parts):
