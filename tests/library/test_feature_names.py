@@ -15,7 +15,7 @@ import pytest
 
 import rankbound as rb
 from rankbound.errors import ColumnWarning, DataError
-from rankbound.io import shadows, table_columns
+from rankbound.io import table_columns, tables
 from rankbound.io.table_columns import Columns
 from rankbound.io.tables import TableStream
 from tests.library.conftest import Program
@@ -255,7 +255,7 @@ def test_doubtful_features_are_as_defined(number: int, tmp_path: Path, monkeypat
         seen |= {*expected.values()}
         table = pl.DataFrame({"topic": [f"q{topic}" for topic in topics], "relevance": labels, **columns})
         table.write_csv(tmp_path / "x.csv")
-        monkeypatch.setattr(shadows, "_FIRST_ROWS", int(random.choice([1, 5, 1024])))
+        monkeypatch.setattr(tables, "_FIRST_ROWS", int(random.choice([1, 5, 1024])))
         with pytest.warns(ColumnWarning) if expected else nullcontext():
             assert rb.read_lists(table).doubtful == expected
         with batches_of(int(random.choice([1, 30, 100]))):
