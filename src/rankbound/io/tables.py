@@ -587,28 +587,23 @@ class _Csv:
 
     def look(self) -> Iterator[Table]:
         """Yield all rows, and note the types and notations of the columns."""
-        spaced: dict[str, Any] | None = None
         for table in self._tables(self._looked_at):
             columns = table.frame.get_columns()
-            texts = [column for column in columns[1:] if column.dtype == pl.String]
-            begin = {one.name: one.first() for one in texts if one.str.starts_with(" ").fill_null(False).all()}
-            if spaced is None:
-                spaced = dict(begin)
-                if table.frame.is_empty():
+            if not self.types and table.frame.is_empty():
+                raise DataError(
+                    f"{self.where}: there are no rows in it below the names of the columns; expected a row for each "
+                    "item"
+                )
+            for column in () if self.types else columns[1:]:
+                if column.dtype == pl.String and column.str.starts_with(" ").fill_null(False).all():
                     raise DataError(
-                        f"{self.where}: there are no rows in it below the names of the columns; expected a row for "
-                        "each item"
+                        f"{self.where}, line 2: column {column.name!r} holds {quoted(column[0])}, and begins with a "
+                        "space in all lines; expected no spaces after the separators: remove them"
                     )
-            spaced = {name: value for name, value in spaced.items() if name in begin}
             for column in columns:
                 self.types[column.name] = self._wider(column)
                 self.written[column.name] |= notations(column)
             yield table
-        for name, value in (spaced or {}).items():
-            raise DataError(
-                f"{self.where}, line 2: column {name!r} holds {quoted(value)}, and begins with a space in all lines; "
-                "expected no spaces after the separators: remove them"
-            )
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:
         """Yield the rows of these columns, after `look`."""
