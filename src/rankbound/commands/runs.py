@@ -205,16 +205,14 @@ def _runs_of(arguments: argparse.Namespace) -> tuple[dict[str, Path], str | None
 
 
 def _names_of(files: Sequence[Path]) -> list[str]:
-    """Return the names of files without endings, with as many endings and folders as make them distinct."""
+    """Return the names of files without endings; their paths where these are not distinct."""
     from rankbound.io.text_files import plain_name
 
-    plain = [file.with_name(plain_name(file)) if file.name else file for file in files]
-    short = [one.with_suffix("") if one.suffix in _ENDINGS else one for one in plain]
-    for paths in (short, plain, files):
-        for depth in range(1, max(len(one.parts) for one in paths) + 1):
-            names = ["/".join(one.parts[-depth:]) for one in paths]
-            if len({*names}) == len(names):
-                return names
+    plain = [Path(plain_name(file)) for file in files]
+    short = [one.stem if one.suffix in _ENDINGS else one.name for one in plain]
+    for names in (short, list(map(str, files))):
+        if len({*names}) == len(names):
+            return names
     twice = next(one for one in files if files.count(one) > 1)
     raise ConfigError(f"{twice}: found twice among the runs, expected each once, or names for them (--name)")
 
