@@ -116,11 +116,6 @@ def compare(arguments: argparse.Namespace) -> None:
     def report(settings: "Settings") -> "Report":
         from rankbound.compare.runs import compare_files
 
-        for folder in filter(Path.is_dir, arguments.files):
-            raise ConfigError(
-                f"{folder}: found a folder, expected a file; compare results folders of the study with "
-                "`python -m rankbound_study compare`"
-            )
         return compare_files(
             arguments.files,
             arguments.metrics,
