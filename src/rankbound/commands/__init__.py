@@ -50,8 +50,6 @@ def declare(parser: Any, flags: Sequence[Any], shared: Mapping[str, Sequence[Any
                 declare(parser.add_mutually_exclusive_group(), inner, shared)
             case {"flag": text}:
                 options: dict[str, Any] = {key: value for key, value in flag.items() if key != "flag"}
-                if options.get("help") is False:
-                    options["help"] = argparse.SUPPRESS
                 if "type" in options:
                     kind = options["type"] = TYPES[options["type"]]
                     default = options.get("default")
