@@ -343,7 +343,7 @@ def test_graded_labels_and_values_per_query(model: CrossEncoder) -> None:
 test_samples_are_checked = refusals(
     [
         *problems("samples"),
-        ({"query": "red", "documents": ["red"], "labels": [np.nan]}, "found the label nan in sample 0"),
+        ({"query": "red", "documents": ["red"], "labels": [np.nan]}, r"found the labels \[nan\] in sample 0"),
         ({"query": "red", "documents": ["red"], "labels": torch.ones(1, 2)}, "found the labels .* in sample 0"),
         ({"query": "red", "positive": b"red", "negative": ["green"]}, "found bytes as positive of sample 0"),
         ({"query": "red", "positive": ["red"], "documents": {"red", "green"}}, "found set as documents of sample 0"),

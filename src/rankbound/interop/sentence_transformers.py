@@ -6,7 +6,7 @@ Needs the extra `rerankers`.
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -406,12 +406,12 @@ class _Sample:
         columns: dict[str, list[Any]] = {}
         for key in keys:
             value = sample[key]
-            single = key == "positive" and isinstance(value, str)  # one positive document may come without a list
+            if key == "positive" and isinstance(value, str):
+                value = [value]
             unordered = isinstance(value, Set) and key in ("documents", "labels")
-            no_list = isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__") or unordered
-            if no_list and not single:
+            if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable) or unordered:
                 raise ValueError(f"samples: found {type(value).__name__} as {key} of sample {place}, expected a list")
-            columns[key] = [value] if single else list(value)
+            columns[key] = list(value)
         if keys == {"positive", "documents"}:
             positive, ranked = columns["positive"], columns["documents"]
             lacking = [text for at, text in enumerate(positive) if text not in ranked and text not in positive[:at]]
@@ -426,11 +426,11 @@ class _Sample:
                 raise ValueError(f"samples: found {counts}, expected one each")
             try:
                 grades = [float(label) for label in labels]
-            except (TypeError, ValueError, RuntimeError) as error:
+            except (TypeError, ValueError, RuntimeError):
+                grades = [nan]
+            if not all(0 <= grade < inf for grade in grades):
                 found = f"found the labels {quoted(labels)} in sample {place}"
-                raise ValueError(f"samples: {found}, expected numbers") from error
-            for label in (label for label, grade in zip(labels, grades, strict=True) if not 0 <= grade < inf):
-                raise ValueError(f"samples: found the label {label} in sample {place}, expected finite grades from 0")
+                raise ValueError(f"samples: {found}, expected finite grades from 0")
             judgements = [f"with the label {grade:g}" for grade in grades]
         else:
             documents = columns["positive"] + columns["negative"]
