@@ -79,6 +79,10 @@ PACKINGS: Mapping[str, _Packing] = {
 }
 """Compressions by the endings of names. What is read is told by its content, what is written by the file's name."""
 
+LINES_OF_JSON = (".jsonl", ".ndjson")
+JSON = (".json", *LINES_OF_JSON)
+"""Endings of the names of files of JSON."""
+
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _OTHER_SEPARATORS = {"::": "double colons", " ": "spaces"}
 
