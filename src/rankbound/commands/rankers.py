@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from rankbound.commands import columns_of
@@ -64,12 +63,9 @@ def train(arguments: argparse.Namespace) -> None:
         from tqdm import tqdm
 
     if arguments.folds is not None:
-        loss = "" if arguments.loss is None else f" --loss {quote(arguments.loss)}"
-        metric = quote(arguments.metric or "nDCG@10")
         raise ConfigError(
             "--folds: this command trains one model; to train, score and evaluate across folds, run `rankbound "
-            f"cross-validate {quote(str(arguments.lists))} --folds {quote(arguments.folds)}{loss} -m {metric}`, which "
-            "takes the other flags, too, but for --out and --validation"
+            "cross-validate`, which takes the other flags, too, but for --out and --validation, and -m METRIC"
         )
     if arguments.out is None:
         raise ConfigError("--out: found none, expected the file of the model to write, such as --out model.safetensors")
