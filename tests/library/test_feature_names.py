@@ -60,7 +60,6 @@ CASES: list[tuple[str, Any, str | None]] = [
     ("line", range(7, N + 7), ROWS),
     ("line", range(N, 0, -1), ROWS),
     ("line", np.cumsum(DRAWN.integers(1, 9, N)), ROWS),
-    ("line", DRAWN.permutation(N) - 3, ROWS),
     ("line", np.arange(N) + 0.0, ROWS),
     # Beyond float32.
     ("line", np.arange(N) + 10**9, ROWS),
@@ -73,6 +72,7 @@ CASES: list[tuple[str, Any, str | None]] = [
     ("weight_kg", DRAWN.random(N), None),
     ("clicks", DRAWN.integers(0, 9, N), None),
     ("line", [0, *range(N - 1)], None),
+    ("line", DRAWN.permutation(N) - 3, None),
     ("line", np.arange(N) + 0.5, None),
     ("place", [0, *np.arange(N - 1) % ITEMS], None),
     ("gain", [*GRADES[:-1], 0], None),

@@ -205,9 +205,9 @@ def _names_of(files: Sequence[Path]) -> list[str]:
 
     plain = [Path(plain_name(file)) for file in files]
     short = [one.stem if one.suffix in _ENDINGS else one.name for one in plain]
-    for names in (short, list(map(str, files))):
-        if len({*names}) == len(names):
-            return names
+    for known in (short, list(map(str, files))):
+        if len({*known}) == len(known):
+            return known
     twice = next(one for one in files if files.count(one) > 1)
     raise ConfigError(f"{twice}: found twice among the runs, expected each once, or names for them (--name)")
 

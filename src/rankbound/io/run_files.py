@@ -41,7 +41,15 @@ from rankbound.io.table_columns import (
     run_of,
 )
 from rankbound.io.tables import read_intents, read_judged, read_scores
-from rankbound.io.text_files import JSON, LINES_OF_JSON, open_unpacked, plain_name, read_unpacked, write_packed, write_rows
+from rankbound.io.text_files import (
+    JSON,
+    LINES_OF_JSON,
+    open_unpacked,
+    plain_name,
+    read_unpacked,
+    write_packed,
+    write_rows,
+)
 from rankbound.texts import LARGEST_EXACT, is_number, quoted
 
 
@@ -443,7 +451,7 @@ def _content(text: bytes, columns: Columns) -> dict[str, Any] | list[dict[str, A
     if records and all(isinstance(record, dict) for record in records):
         if all(isinstance(items, dict) for record in records for items in record.values()):
             return _distinct([pair for record in records for pair in record.items()])
-        rows = [row for record in records for row in _rows(record)]
+        rows = [row for record in records for row in _rows_of_record(record)]
         if columns.found_in(list(rows[0]), "record 1").topic in rows[0]:
             return rows
     raise DataError("found other JSON, expected {topic: {item: number}}, or records with fields such as topic and item")
@@ -462,7 +470,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows_of_record(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a record as rows: one for each dictionary of its lists, with the fields of its own and of dictionaries."""
     fields: dict[str, Any] = {}
     rows: list[dict[str, Any]] = [{}]
