@@ -1,7 +1,7 @@
 """The command line `rankbound`: dispatch to subcommands, and report errors as one readable message.
 
-A subcommand is a row of `commands.toml` and a module with `run(arguments)`, which imports heavy packages inside: this
-keeps `rankbound --help` fast.
+A subcommand is a row of `commands.toml` and a function of its name, which imports heavy packages inside: this keeps
+`rankbound --help` fast.
 """
 
 import argparse
@@ -61,9 +61,9 @@ def own_parser() -> argparse.ArgumentParser:
     """Return the parser of `rankbound`."""
     rows = []
     for name, row in commands.TABLE["command"].items():
-        module = import_module(f"{commands.__name__}.{name.replace('-', '_')}")
+        function = getattr(import_module(f"{commands.__name__}.{row['module']}"), name.replace("-", "_"))
         examples = re.sub(r"^\$ ", "  rankbound ", row["examples"], flags=re.M)
-        rows.append((name, row["summary"], examples, partial(commands.declare, flags=row["flags"]), module.run))
+        rows.append((name, row["summary"], examples, partial(commands.declare, flags=row["flags"]), function))
     description = "Pack judged lists, train rankers on them, score with these, fuse, evaluate and compare runs."
     return build_parser("rankbound", description, rows)
 

@@ -274,7 +274,7 @@ def test_train_score_and_evaluate(folder: Path, program: Program, suffix: str, o
     for path, lists in ((train, planted()), (test, planted(seed=1))):
         frame(lists).write_csv(path) if suffix == "csv" else frame(lists).write_parquet(path)
     command = f"train {train} --out m.safetensors --loss nDCG --bound min-max --epochs 30 --learning-rate 0.05"
-    printed = program(f"{command} --device cpu --kernel sigmoid")
+    printed = program(f"{command} --device cpu")
     assert "trained on 32 topics, 384 items, 3 features" in printed
     assert "loss nDCG, bound min-max, linear model: epoch" in printed
     assert "wrote m.safetensors" in printed

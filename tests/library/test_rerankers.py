@@ -1,6 +1,5 @@
 """Losses and metrics for sentence-transformers' `CrossEncoder`: values, training, errors."""
 
-import csv
 import json
 import os
 import re
@@ -277,10 +276,6 @@ def test_a_training_lowers_the_loss_and_raises_ndcg(model: CrossEncoder, tmp_pat
     after = [entry["eval_held_nDCG"] for entry in history if "eval_held_nDCG" in entry][-1]
     assert after == evaluator(model)[evaluator.primary_metric]
     assert after > before["held_nDCG"] + 0.1
-    with (tmp_path / "eval" / evaluator.csv_file).open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["epoch"]) for row in rows] == list(range(1, 9))
-    assert float(rows[-1]["nDCG"]) == after
 
     model.save_pretrained(str(tmp_path / "saved"))
     card = (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
@@ -348,7 +343,7 @@ def test_graded_labels_and_values_per_query(model: CrossEncoder) -> None:
 test_samples_are_checked = refusals(
     [
         *problems("samples"),
-        ({"query": "red", "documents": ["red"], "labels": [np.nan]}, "found the label nan in sample 0"),
+        ({"query": "red", "documents": ["red"], "labels": [np.nan]}, r"found the labels \[nan\] in sample 0"),
         ({"query": "red", "documents": ["red"], "labels": torch.ones(1, 2)}, "found the labels .* in sample 0"),
         ({"query": "red", "positive": b"red", "negative": ["green"]}, "found bytes as positive of sample 0"),
         ({"query": "red", "positive": ["red"], "documents": {"red", "green"}}, "found set as documents of sample 0"),
@@ -378,20 +373,6 @@ def test_documents_that_occur_twice() -> None:
         grades, missing = checked.judged
         assert len(checked.documents) == len(grades) == n_documents
         assert (sum(grades), missing) == (n_relevant, [])
-
-
-def test_a_csv_file_keeps_its_columns(model: CrossEncoder, tmp_path: Path) -> None:
-    judged = samples([4, 3])
-    for step in (10, 20):
-        RerankingEvaluator(judged, ["AP", "RR"])(model, str(tmp_path), epoch=1, steps=step)
-    (path,) = tmp_path.iterdir()
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert path.name == "RerankingEvaluator_results.csv"
-    assert lines[0] == "epoch,steps,AP,RR"
-    assert [line[:5] for line in lines[1:]] == ["1,10,", "1,20,"]
-    with pytest.raises(ValueError, match="found the columns epoch, steps, AP, RR, expected epoch, steps, nDCG"):
-        RerankingEvaluator(judged, ["nDCG"])(model, str(tmp_path))
-    assert path.read_text(encoding="utf-8").splitlines() == lines
 
 
 def test_the_page_runs(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import rankbound as rb
 from rankbound.errors import DataError
-from rankbound.io import trec
+from rankbound.io import run_files
 from rankbound.io.judged import Qrels, Run
 
 Scores = dict[str, dict[str, float]]
@@ -98,7 +98,7 @@ def same(one: Any, other: Any) -> bool:
 def test_all_doors_lead_to_the_same_digits(
     seed: int, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trec, "PART_BYTES", int(np.random.default_rng(seed).integers(1, 500)))
+    monkeypatch.setattr(run_files, "PART_BYTES", int(np.random.default_rng(seed).integers(1, 500)))
     run, qrels = drawn(seed)
     expected = values_of(run, qrels, missing=missing)
     assert sorted(expected["AP"]) == sorted(qrels if missing == "zero" else set(run) & set(qrels))
@@ -155,7 +155,7 @@ ODD_LINES = {
 def test_parts_are_read_or_refused_as_the_whole_file_is(
     what: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trec, "PART_BYTES", 20)
+    monkeypatch.setattr(run_files, "PART_BYTES", 20)
     path = tmp_path / "run.txt"
     path.write_text(f"{GOOD}{line}\n{GOOD.replace('q1', 'q4').replace('q2', 'q5')}")
     qrels = {topic: {"a": 1, "c": 2, '"a': 1} for topic in ("q1", "q2", "q3", "q4", "q5")}
@@ -187,7 +187,7 @@ def test_judgements_in_parts_are_those_of_the_whole_file(
     path.write_text(f"{good}{line}\n{good.replace('q1', 'q4').replace('q2', 'q5')}")
     of_size = {}
     for size in (9, 2**24):
-        monkeypatch.setattr(trec, "PART_BYTES", size)
+        monkeypatch.setattr(run_files, "PART_BYTES", size)
         of_size[size] = outcome(lambda: columns_of(rb.read_qrels(path)))
     monkeypatch.setattr(Path, "is_file", lambda path: False)
     whole = outcome(lambda: columns_of(rb.read_qrels(path)))
@@ -208,8 +208,8 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def test_memory_is_that_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trec, "PART_BYTES", 100)
+    monkeypatch.setattr(run_files, "PART_BYTES", 100)
     path, _ = trec_files({f"q{t}": {"a": 2.0, "b": 1.0} for t in range(50)}, {}, tmp_path)
-    sizes = [len(part.items) for part in trec.read_parts(path)]
+    sizes = [len(part.items) for part in run_files.read_parts(path)]
     assert sum(sizes) == 100
     assert max(sizes) < 20

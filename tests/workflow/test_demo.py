@@ -140,7 +140,7 @@ def test_lines_that_no_step_runs_comments_and_new_files_rerun_nothing(finished: 
     source = finished.path("src")
     new = source / "rankbound/losses/new.py"
     with ExitStack() as changes:
-        for name in ("losses/lambda_loss.py", "io/trec.py", "cli.py"):
+        for name in ("losses/lambda_loss.py", "io/run_files.py", "cli.py"):
             changes.enter_context(_changed(source / "rankbound" / name))
         changes.enter_context(_changed(source / "rankbound_study/provenance/recorder.py"))
         comment = b'# a comment\n"""A text that does nothing."""\n'

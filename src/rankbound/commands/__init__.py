@@ -1,25 +1,18 @@
-"""The subcommands of `rankbound`, a module each; here, their table and flags, and the checks that several share."""
+"""The subcommands of `rankbound`, of rankers and of runs; here, their table and flags, and the files that they read."""
 
 import argparse
 import shutil
 import sys
 import tempfile
 import tomllib
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rankbound.errors import ColumnWarning, ConfigError, OutputError, RankboundError, plain_errors
-from rankbound.texts import LONGEST, is_number, names, positive, printable, shortened, widths
-
-if TYPE_CHECKING:
-    from rankbound.io.judged import JudgedLists
-
-USUAL_METRICS = ("nDCG@10", "AP", "RR", "P@10", "Recall@100")
-"""What a run is evaluated by where no metric is named."""
+from rankbound.errors import ConfigError, RankboundError
+from rankbound.texts import is_number, names, positive, widths
 
 STANDARD_INPUT = "-"
 
@@ -57,24 +50,11 @@ def declare(parser: Any, flags: Sequence[Any], shared: Mapping[str, Sequence[Any
                 declare(parser.add_mutually_exclusive_group(), inner, shared)
             case {"flag": text}:
                 options: dict[str, Any] = {key: value for key, value in flag.items() if key != "flag"}
-                if options.get("help") is False:
-                    options["help"] = argparse.SUPPRESS
                 if "type" in options:
                     kind = options["type"] = TYPES[options["type"]]
                     default = options.get("default")
                     options["default"] = list(map(kind, default)) if isinstance(default, list) else default
                 parser.add_argument(*text.split(), **options)
-
-
-def topics_of(arguments: argparse.Namespace) -> list[str] | None:
-    """Return the topics that the flag names, if it does."""
-    text: str | None = arguments.topics
-    if text is None or not text.startswith("@"):
-        return None if text is None else names(text)
-    from rankbound.io.text_files import read_unpacked
-
-    lines = read_unpacked(Path(text[1:])).decode("utf-8", "replace").splitlines()
-    return [line.strip() for line in lines if line.strip()]
 
 
 @contextmanager
@@ -140,93 +120,3 @@ def columns_of(arguments: argparse.Namespace) -> dict[str, Any]:
     if pairs and all(label and is_number(number) for label, _, number in pairs):
         columns["grades"] = {label: float(number) for label, _, number in pairs}
     return columns
-
-
-def recipe_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of the recipe that flags set."""
-    from dataclasses import fields
-
-    from rankbound.training.recipe import Recipe
-
-    flags = {setting.name: getattr(arguments, setting.name, None) for setting in fields(Recipe)}
-    recipe = {name: value for name, value in flags.items() if value is not None}
-    if "loss" in recipe:
-        recipe["loss"] = loss_of(recipe["loss"], arguments)
-    if "metric" in recipe and arguments.names != "rankbound":
-        from rankbound.metrics import metric
-
-        with plain_errors():
-            recipe["metric"] = str(metric(recipe["metric"], names=arguments.names))
-    return recipe
-
-
-def loss_of(text: str, arguments: argparse.Namespace) -> str:
-    """Return a loss's text here, given that of the tool that --names names."""
-    if arguments.names == "rankbound":
-        return text
-    from rankbound.losses import loss
-
-    with plain_errors():
-        return loss(text, names=arguments.names).text
-
-
-def read_named(
-    path: Path, arguments: argparse.Namespace, *, groups: Path | None = None, like: "JudgedLists | None" = None
-) -> "JudgedLists":
-    """Read judged lists from `path`, with the columns of the flags, or with the features of others, `like` them.
-
-    Lists for a factorisation have no features; ConfigError if flags name some.
-    """
-    from rankbound.io.files import read_lists
-    from rankbound.training.recipe import PAIR_MODELS
-
-    is_of_pairs, keeps = arguments.model in PAIR_MODELS, arguments.missing_features not in (None, "refuse")
-    columns: dict[str, Any] = {**columns_of(arguments), "missing_features": "keep" if keeps else "refuse"}
-    if like is None:
-        if is_of_pairs and arguments.features:
-            raise ConfigError(
-                f"--features: found {','.join(arguments.features)} beside --model {arguments.model}, which reads "
-                "topics and items alone; expected no features, or --model linear or mlp"
-            )
-        flags = {name: getattr(arguments, name) for name in ("weights", "list_weights", "exclude", "categorical")}
-        columns |= {name: value for name, value in flags.items() if value is not None}
-        columns["features"] = [] if is_of_pairs else arguments.features
-    else:
-        columns |= {"features": like.feature_names, "categorical": list(like.categories)}
-    with without_warnings(), plain_errors():
-        return read_lists(path, **columns, groups=groups)
-
-
-@contextmanager
-def without_warnings() -> Iterator[None]:
-    """Ignore warnings of columns, which a command reports in its output."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColumnWarning)
-        yield
-
-
-def report_columns(
-    path: Path, features: Sequence[str], left_out: Mapping[str, str], doubtful: Mapping[str, str]
-) -> None:
-    """Print the names of features, unless they are numbers, and what was left out; note doubtful ones on stderr."""
-    from rankbound.io.judged import doubt, listed
-
-    if not all(map(is_number, features)):
-        print(f"features: {printable(shortened(', '.join(features), LONGEST))}")
-    if left_out:
-        print(f"left out, as --features does not name them: {listed(left_out)}")
-    if doubtful:
-        print(f"note: {path}: {doubt(doubtful)}", file=sys.stderr)
-
-
-def require_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before the work whose result it will hold.
-
-    Raises:
-        OutputError: its folder cannot be made or written, or a folder has its name.
-    """
-    from rankbound.io.atomic import temporary_beside
-
-    with temporary_beside(path, path.suffix):
-        if path.is_dir():
-            raise OutputError(f"{path}: could not be written: found a folder, expected the name of a file")

@@ -70,13 +70,11 @@ class ListwiseLoss(ListwiseLossFunction):  # type: ignore[misc,unused-ignore]
             ValueError: for missing scores, targets or documents, other numbers of them, targets that are negative, NaN
                 or infinite, or scores that are NaN or infinite.
         """
-        if getattr(batch, "docs", None) is None:
-            raise ValueError(
-                "batch: found no documents, which tell the lists apart, expected docs, a list for each query"
-            )
-        if any(isinstance(documents, str) for documents in batch.docs):
-            raise ValueError("batch: found texts as docs, expected a list of documents for each query")
-        sizes = [len(documents) for documents in batch.docs]
+        docs = getattr(batch, "docs", None)
+        if docs is None or any(isinstance(documents, str) for documents in docs):
+            found = "no documents" if docs is None else "texts as docs"
+            raise ValueError(f"batch: found {found}, expected docs, a list of documents for each query")
+        sizes = [len(documents) for documents in docs]
         if len(sizes) != len(batch.queries):
             raise ValueError(
                 f"batch: found {len(sizes)} lists of documents for {len(batch.queries)} queries, expected one for each"

@@ -3,12 +3,10 @@
 Needs the extra `rerankers`.
 """
 
-import csv
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from math import inf
-from pathlib import Path
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -238,9 +236,8 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
             mean (`skip`) or count as 0 (`zero`, as in sentence-transformers).
         always_rerank_positives: add the positive documents that `documents` lacks to those that the model scores.
             Otherwise they count as not retrieved.
-        name: the data set's name, for the values, the CSV file and the model card.
+        name: the data set's name, for the values and the model card.
         prompt_name, batch_size, show_progress_bar: passed to `CrossEncoder.predict`.
-        write_csv: append the values to `csv_file` in the folder of the call.
 
     Raises:
         ValueError: without samples or metrics, for a sample with other keys, labels below 0, a text that is positive
@@ -258,7 +255,6 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
         prompt_name: str | None = None,
         batch_size: int = 64,
         show_progress_bar: bool = False,
-        write_csv: bool = True,
     ) -> None:
         super().__init__()
         require_one_of("undefined", undefined, POLICIES)
@@ -270,12 +266,9 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
             raise ValueError("samples: found none, expected at least one query with documents")
         self.undefined, self.always_rerank_positives = undefined, always_rerank_positives
         self.name, self.prompt_name, self.batch_size = name, prompt_name, batch_size
-        self.show_progress_bar, self.write_csv = show_progress_bar, write_csv
-        texts = [str(one) for one in self.metrics]
-        self.primary_metric: str = texts[0]
+        self.show_progress_bar = show_progress_bar
+        self.primary_metric: str = str(self.metrics[0])
         self.greater_is_better = self.metrics[0].higher_is_better
-        self.csv_file = f"{type(self).__name__}{'_' + name if name else ''}_results.csv"
-        self.csv_headers = ["epoch", "steps", *texts]
         first = [sample.first_stage for sample in self.samples if sample.first_stage is not None]
         order = [-np.arange(len(ranked), dtype=np.float64) for ranked, _ in first]
         self.base = self._evaluation(np.concatenate(order), first) if len(first) == len(self.samples) else None
@@ -283,11 +276,10 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
     def __call__(
         self, model: CrossEncoder, output_path: str | None = None, epoch: int = -1, steps: int = -1
     ) -> dict[str, float]:
-        """Return the mean of each metric, and store it in the model card and a CSV file.
+        """Return the mean of each metric, and store it in the model card; nothing is written to `output_path`.
 
         Raises:
-            ValueError: for a model with several outputs, scores that are NaN or infinite, or a CSV file of other
-                metrics.
+            ValueError: for a model with several outputs, or scores that are NaN or infinite.
         """
         evaluation = self.evaluate(model)
         means, base = evaluation.means(), {} if self.base is None else self.base.means()
@@ -297,8 +289,6 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
         _logger.info("%s %s%s\n%s", type(self).__name__, self.name, when, aligned(table))
         of_card = {key: f"{mean:.4f} ({mean - base[key]:+.4f})" if base else mean for key, mean in means.items()}
         self.store_metrics_in_model_card_data(model, self.prefix_name_to_metrics(of_card, self.name), epoch, steps)
-        if output_path is not None and self.write_csv:
-            self._append(Path(output_path), [epoch, steps, *means.values()])
         every = means | {f"base_{key}": mean for key, mean in base.items()}
         values: dict[str, float] = self.prefix_name_to_metrics(every, self.name)
         return values
@@ -339,21 +329,6 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
         topics = [str(place) for place in range(len(lists))]
         joined = JudgedRun(topics, every, relevance, retrieved, offsets)
         return Evaluation(topics, values_of(self.metrics, joined, self.undefined), missing=[], unjudged=[])
-
-    def _append(self, folder: Path, row: Sequence[float]) -> None:
-        """Append a row to the CSV file, after its header if it is new."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / self.csv_file
-        with path.open("a+", newline="", encoding="utf-8") as file:
-            file.seek(0)
-            header = next(csv.reader(file), None)
-            if header not in (None, self.csv_headers):
-                raise ValueError(
-                    f"{path}: found the columns {', '.join(header)}, expected {', '.join(self.csv_headers)}; remove "
-                    "the file, or give the evaluator another name"
-                )
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerows([self.csv_headers, row] if header is None else [row])
 
 
 def _are_numbers(values: Any) -> bool:
@@ -431,12 +406,12 @@ class _Sample:
         columns: dict[str, list[Any]] = {}
         for key in keys:
             value = sample[key]
-            single = key == "positive" and isinstance(value, str)  # one positive document may come without a list
+            if key == "positive" and isinstance(value, str):
+                value = [value]
             unordered = isinstance(value, Set) and key in ("documents", "labels")
-            no_list = isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__") or unordered
-            if no_list and not single:
+            if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable) or unordered:
                 raise ValueError(f"samples: found {type(value).__name__} as {key} of sample {place}, expected a list")
-            columns[key] = [value] if single else list(value)
+            columns[key] = list(value)
         if keys == {"positive", "documents"}:
             positive, ranked = columns["positive"], columns["documents"]
             lacking = [text for at, text in enumerate(positive) if text not in ranked and text not in positive[:at]]
@@ -451,11 +426,11 @@ class _Sample:
                 raise ValueError(f"samples: found {counts}, expected one each")
             try:
                 grades = [float(label) for label in labels]
-            except (TypeError, ValueError, RuntimeError) as error:
+            except (TypeError, ValueError, RuntimeError):
+                grades = [nan]
+            if not all(0 <= grade < inf for grade in grades):
                 found = f"found the labels {quoted(labels)} in sample {place}"
-                raise ValueError(f"samples: {found}, expected numbers") from error
-            for label in (label for label, grade in zip(labels, grades, strict=True) if not 0 <= grade < inf):
-                raise ValueError(f"samples: found the label {label} in sample {place}, expected finite grades from 0")
+                raise ValueError(f"samples: {found}, expected finite grades from 0")
             judgements = [f"with the label {grade:g}" for grade in grades]
         else:
             documents = columns["positive"] + columns["negative"]

@@ -182,13 +182,6 @@ def _download(address: str, part: Path) -> None:
 
 def _root_cause(error: BaseException) -> str:
     """Return the innermost reason: the outer layers only repeat the address."""
-    while True:
-        inner = (
-            error.__cause__
-            or error.__context__
-            or next((part for part in error.args if isinstance(part, BaseException)), None)
-            or getattr(error, "reason", None)
-        )
-        if not isinstance(inner, BaseException):
-            return f"{type(error).__name__}: {error}"
+    while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
+    return f"{type(error).__name__}: {error}"

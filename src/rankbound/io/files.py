@@ -33,6 +33,7 @@ from rankbound.io.judged import (
     repeated,
     warn_of_columns,
 )
+from rankbound.io.text_files import JSON, plain_name, separator_of
 from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, shortened
 
 if TYPE_CHECKING:
@@ -46,10 +47,12 @@ MISSING = ("refuse", "keep")
 PACKABLE = (".parquet", ".arrow")
 """The endings of the names of files that may have a row per topic."""
 
+TABLES = (".csv", ".tsv", ".parquet")
+"""The endings of the names of tables with a row per item."""
+
 SMALL_BYTES = 2**16
 """Bytes of TREC text that Python reads in less time than polars takes to load."""
 
-_NO_TREC = (*PACKABLE, ".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 _NAME, _SCORE = rb"([!-~]+)", rb"(-?\d{1,15}(?:\.\d+)?(?:[eE]-?\d{1,2})?)"
 
 
@@ -139,6 +142,8 @@ def read_lists(
     labels, keeps = grades_of(grades), missing_features == "keep"
     columns = table_columns.Columns(topic, item, relevance, grades=labels, keep_missing=keeps, **of_tables)
     kind = kind_of(source)
+    if kind == "json":
+        raise DataError(f"{source}: JSON holds runs and judgements; lists with features are LETOR text or tables")
     if kind in ("text", "packed"):
         for name, value in {"grades": grades, **of_tables}.items():
             if value:
@@ -238,15 +243,14 @@ def read_run(source: Any, *, format: str | None = None) -> Run:
     array([0.5 , 0.25])
     """
     with needs_extra("data"):
-        from rankbound.io import json_files, tables, trec
+        from rankbound.io import run_files, tables
     source = as_nested(source)
-    if format is not None and not _is_text_of_run(source, format):
+    kind = _kind_of_lines(source, format)
+    if format is not None and kind != "text":
         raise DataError(f"format: found {format!r}, but only text, such as .txt and .tsv, has columns without names")
-    if json_files.is_named(source):
-        return json_files.read_run(source)
     if is_nested(source):
         return of_dictionaries(Run, source)
-    return trec.read_run(source, format) if _is_text_of_run(source, format) else tables.read_scores(source)
+    return run_files.read_run(source, format) if kind in ("text", "json") else tables.read_scores(source)
 
 
 def evaluated_in_parts(
@@ -262,11 +266,11 @@ def evaluated_in_parts(
     if format is None and (small := rows_of_small(source, ROW_OF_RUN)) is not None:
         return evaluate([of_dictionaries(Run, small, for_one_call=True)])
     with needs_extra("data"):
-        from rankbound.io import trec
+        from rankbound.io import run_files
     # Anything else, such as a pipe, could be read only once.
-    if format is None and _is_text_of_run(source) and Path(source).is_file():
-        with suppress(trec.IrregularFile, DataError):
-            return evaluate(trec.read_parts(source))
+    if format is None and _kind_of_lines(source) == "text" and Path(source).is_file():
+        with suppress(run_files.IrregularFile, DataError):
+            return evaluate(run_files.read_parts(source))
     return evaluate([read_run(source, format=format)])
 
 
@@ -275,12 +279,10 @@ def rows_of_small(source: Any, row: re.Pattern[bytes]) -> dict[str, dict[str, fl
 
     The result is None for all other files: the parsers of this package read them, or refuse them with a message.
     """
-    from rankbound.io.text_files import plain_name
-
     if not isinstance(source, str | os.PathLike) or not Path(source).is_file():
         return None
     path = Path(source)
-    if path.stat().st_size > SMALL_BYTES or plain_name(path).endswith(_NO_TREC):
+    if path.stat().st_size > SMALL_BYTES or plain_name(path).endswith((*PACKABLE, *JSON, ".csv", ".tsv")):
         return None
     with suppress(OSError):
         data = path.read_bytes()
@@ -293,12 +295,6 @@ def rows_of_small(source: Any, row: re.Pattern[bytes]) -> dict[str, dict[str, fl
         if len(numbers) == lines and b"#" not in data and max(map(abs, numbers)) < LARGEST_EXACT:
             return lists
     return None
-
-
-def _is_text_of_run(source: Any, format: str | None = None) -> bool:
-    from rankbound.io import json_files
-
-    return not json_files.is_named(source) and (_is_text(source) or _is_nameless(source, format))
 
 
 def read_qrels(
@@ -336,29 +332,24 @@ def read_qrels(
     array([1., 0.])
     """
     with needs_extra("data"):
-        from rankbound.io import json_files, letor, packed, table_columns, tables, trec
+        from rankbound.io import letor, packed, run_files, table_columns, tables
     path = _file_of_folder(as_nested(path))
     columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades))
-    if json_files.is_named(path):
-        return json_files.read_qrels(path, columns, intents)
-    if grades is not None and (is_nested(path) or kind_of(path) in ("text", "packed") or _is_nameless(path)):
+    kind = _kind_of_lines(path)
+    if grades is not None and (is_nested(path) or kind in ("text", "packed")):
         raise DataError(table_columns.NO_GRADES)
+    if kind == "json" or (intents and kind == "text"):
+        return run_files.read_qrels(path, columns, intents)
     if intents:
-        if is_nested(path):
-            return table_columns.intents_of(path)
-        is_text = _is_text(path) or _is_nameless(path)
-        return trec.read_intents(path) if is_text else tables.read_intents(path, columns)
+        return table_columns.intents_of(path) if is_nested(path) else tables.read_intents(path, columns)
     if groups is not None:
         return read_lists(path, groups=groups)
     if is_nested(path):
         return of_dictionaries(Qrels, path)
-    kind = kind_of(path)
     if kind == "packed":
         return packed.read_packed(path)
     if kind == "text":
-        return letor.read_letor(path) if letor.is_letor(path) else trec.read_qrels(path)
-    if kind == "rows" and _is_nameless(path):
-        return trec.read_qrels(path)
+        return letor.read_letor(path) if letor.is_letor(path) else run_files.read_qrels(path, columns)
     return tables.read_judged(path, columns, features=(), judgements=True)
 
 
@@ -414,16 +405,16 @@ def write_runs(path: File, runs: Iterable[Run], *, tag: str = "rankbound") -> No
     """Write a run that comes in parts, one part in memory at a time, as `write_run` does; whole, or not at all."""
     import pyarrow.parquet as pq
 
-    from rankbound.io import text_files, trec
+    from rankbound.io import run_files
     from rankbound.io.table_columns import rows_of
 
     suffix = Path(path).suffix
     with atomic_path(path) as temporary, ExitStack() as stack:
         writer: Any = None
         for place, run in enumerate(runs):
-            if not _is_named_table(path):
+            if not plain_name(path).endswith(TABLES):
                 writer = writer or stack.enter_context(temporary.open("wb"))
-                trec.rows_of_run(path, run, tag).write_csv(writer, **trec.TEXT)
+                run_files.rows_of_run(path, run, tag).write_csv(writer, **run_files.TEXT)
                 continue
             frame = rows_of(run, score=run.scores)
             if suffix == ".parquet":
@@ -432,7 +423,7 @@ def write_runs(path: File, runs: Iterable[Run], *, tag: str = "rankbound") -> No
                 writer.write_table(rows)
             else:
                 writer = writer or stack.enter_context(temporary.open("wb"))
-                frame.write_csv(writer, include_header=place == 0, separator=text_files.separator_of(path))
+                frame.write_csv(writer, include_header=place == 0, separator=separator_of(path))
         stack.close()
 
 
@@ -455,13 +446,11 @@ def write_qrels(path: File, qrels: Qrels) -> None:
 
 def _write(path: File, lists: Run | Qrels, *tag: str) -> None:
     with needs_extra("data"):
-        from rankbound.io import json_files, tables, trec
-    if json_files.is_named(path):
-        json_files.write(path, lists)
-    elif _is_named_table(path):
+        from rankbound.io import run_files, tables
+    if plain_name(path).endswith(TABLES):
         tables.write(path, lists)
     else:
-        trec.write(path, lists, *tag)
+        run_files.write(path, lists, *tag)
 
 
 @contextmanager
@@ -474,18 +463,35 @@ def needs_extra(name: str) -> Iterator[None]:
 
 
 def kind_of(source: Any) -> str:
-    """Return `frame`, or of a file by its name and columns, `text`, `packed` or `rows`, a table with a row per item.
+    """Return `frame`, or of a file by its name and columns, `json`, `packed`, `rows` or `text`, which is any other.
+
+    The `rows` are a table with a row per item.
 
     Raises:
         DataError: a directory, or a file that cannot be read.
     """
-    from rankbound.io import packed
-
     if not isinstance(source, str | os.PathLike):
         return "frame"
-    if Path(source).suffix in PACKABLE and not Path(source).is_dir():
+    if Path(source).is_dir():
+        raise DataError(f"{source}: cannot be read: found a directory, expected a file: name a file in it")
+    if plain_name(source).endswith(JSON):
+        return "json"
+    if Path(source).suffix in PACKABLE:
+        from rankbound.io import packed
+
         return "packed" if packed.is_packed(source) else "rows"
-    return "text" if _is_text(source) else "rows"
+    return "rows" if plain_name(source).endswith(TABLES) else "text"
+
+
+def _kind_of_lines(source: Any, format: str | None = None) -> str:
+    """Return the kind of a run or of judgements: a `.tsv` without names of columns, or with a `format`, is text."""
+    kind = kind_of(source)
+    if kind == "rows" and plain_name(source).endswith(".tsv"):
+        from rankbound.io import tables
+
+        is_text = format is not None or not tables.has_names(source, "topic", "item", "score", "relevance")
+        return "text" if is_text else "rows"
+    return kind
 
 
 def grades_of(grades: Mapping[Any, float] | Sequence[Any] | None) -> Mapping[str, float] | None:
@@ -510,29 +516,6 @@ def _require_distinct(option: str, names: Sequence[str] | None) -> None:
         raise DataError(f"{option}: found {twice!r} twice, expected each once")
 
 
-def _is_text(source: Any) -> bool:
-    """Return whether a source is a file that is no table by its name; DataError for a directory, and for JSON."""
-    from rankbound.io import json_files
-
-    if not isinstance(source, str | os.PathLike):
-        return False
-    if Path(source).is_dir():
-        raise DataError(f"{source}: cannot be read: found a directory, expected a file: name a file in it")
-    if json_files.is_named(source):
-        raise DataError(f"{source}: JSON holds runs and judgements; lists with features are LETOR text or tables")
-    return not _is_named_table(source)
-
-
-def _is_nameless(source: Any, format: str | None = None) -> bool:
-    """Return whether a file is a `.tsv` of columns without names, or with those of a `format`."""
-    from rankbound.io import tables
-    from rankbound.io.text_files import plain_name
-
-    if not isinstance(source, str | os.PathLike) or not plain_name(source).endswith(".tsv") or Path(source).is_dir():
-        return False
-    return format is not None or not tables.has_names(source, "topic", "item", "score", "relevance")
-
-
 def _file_of_folder(path: Any) -> Any:
     """Return the only file of a folder, or of its folder `qrels`, as BEIR's have one; DataError for several."""
     if not isinstance(path, str | os.PathLike) or not Path(path).is_dir():
@@ -543,9 +526,3 @@ def _file_of_folder(path: Any) -> Any:
         names = shortened(", ".join(file.name for file in files), LONGEST_VALUE)
         raise DataError(f"{path}: found a folder of {len(files)} files ({names}), expected a file: name one of them")
     return files[0] if files else path
-
-
-def _is_named_table(path: File) -> bool:
-    from rankbound.io.text_files import plain_name
-
-    return plain_name(path).endswith((".csv", ".tsv", ".parquet"))

@@ -220,8 +220,7 @@ class JudgedLists(Qrels):
         for name, count in (("weights", len(self.items)), ("list_weights", len(self.topics))):
             if (values := getattr(self, name)) is not None:
                 column = _array_of(values, name, count)
-                if not (np.isfinite(column) & (column >= 0)).all():
-                    wrong = column[~(np.isfinite(column) & (column >= 0))][0]
+                for wrong in column[~(np.isfinite(column) & (column >= 0))][:1]:
                     raise ValueError(f"{name}: found {wrong}, expected finite numbers from 0")
                 object.__setattr__(self, name, column)
 

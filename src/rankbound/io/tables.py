@@ -12,7 +12,7 @@ import itertools
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,6 @@ from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, repeated
 from rankbound.io.models import check_memory, damage, memory_bytes
 from rankbound.io.packed import vectors, whole_topics
-from rankbound.io.shadows import Shadows
 from rankbound.io.table_columns import (
     WAYS,
     WAYS_OF_LABELS,
@@ -85,6 +84,12 @@ _LOOSE = (b"+", b" ", b".e", b".E")
 _LARGEST_WHOLE = 2**63
 """Whole numbers beyond are of another type."""
 
+_FEWEST_ROWS = 8
+"""Fewer rows are in some order, and have some labels, by chance."""
+
+_FIRST_ROWS = 1024
+"""Rows at the beginning of a batch that settle most columns."""
+
 
 def read_judged(
     source: Any,
@@ -112,7 +117,7 @@ def read_judged(
     values, categories = matrix(table, names, categorical_among(table, columns, names), columns.keep_missing)
     weights, row_numbers = weights_in(table, columns.weights) if columns.weights else None, table.row_numbers()
     # Chosen features are taken as they are.
-    shadows = Shadows(names if features is None else (), len(values), categories)
+    shadows = Shadows(names if features is None else (), categories)
     shadows.read_rows(table, relevance)
     list_weights = weights_of_topics(table, columns, topics, offsets, order)
     if order is not None:
@@ -295,10 +300,6 @@ def _frame_of(source: Any) -> pl.DataFrame:
         source = source.with_format("arrow")[:] if hasattr(source, "__len__") else list(source)
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
-    # An index of pandas whose names are those of columns, as after `set_index(["topic", "item"])`.
-    levels = [name for name in getattr(getattr(source, "index", None), "names", ()) if isinstance(name, str)]
-    if levels := [name for name in levels if any(named(role, [name], "table") for role in ("topic", "item"))]:
-        source = source.reset_index(levels)
     try:
         if isinstance(source, pa.Table | pa.RecordBatch):
             return _polars_of(source)
@@ -341,6 +342,74 @@ def _renamed(frame: pl.DataFrame, names: Iterable[Any]) -> pl.DataFrame:
     return frame
 
 
+class Shadows:
+    """Features that are the order of the rows, or the relevance label in other units, found in one pass over the rows.
+
+    By such a feature, a ranker may look much better than it is. Whole numbers number the rows if they rise or fall from
+    each row to the next, or if those of each topic are successive, in any order.
+    """
+
+    def __init__(self, names: Sequence[str], categories: Collection[str] = ()) -> None:
+        self._names, self._n_rows, self._n_within = list(names), 0, 0
+        self._within = {name: place for place, name in enumerate(names) if name not in categories}
+        # The last value of a column, and the signs of its steps from row to row.
+        self._steps = {name: (np.empty(0), set[float]()) for name in self._within}
+        self._values: dict[str, dict[float, float]] = {name: {} for name in self._within}
+
+    def read_rows(self, table: Table, relevance: npt.NDArray[Any]) -> None:
+        """Take the next rows into account, in the order of the table."""
+        self._n_rows += len(relevance)
+        # The first rows settle most columns.
+        for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
+            if not len(relevance[rows]) or not (self._steps or self._values):
+                continue
+            labels, firsts, label_of_row = np.unique(relevance[rows], return_index=True, return_inverse=True)
+            for name in {**self._steps, **self._values}:
+                values = table.frame[name][rows].cast(pl.Float64).to_numpy()
+                if name in self._steps:
+                    last, signs = self._steps.pop(name)
+                    signs |= {*np.unique(np.sign(np.diff(values, prepend=last))).tolist()}
+                    if (signs <= {1.0} or signs <= {-1.0}) and (values == np.floor(values)).all():
+                        self._steps[name] = values[-1:], signs
+                if (known := self._values.get(name)) is not None:
+                    by_label = dict(zip(labels.tolist(), values[firsts].tolist(), strict=True)) | known
+                    if (values == np.array([by_label[label] for label in labels.tolist()])[label_of_row]).all():
+                        known.update(by_label)
+                    else:
+                        del self._values[name]
+
+    def read_topics(self, features: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> None:
+        """Take whole topics into account, with all features."""
+        self._n_within += int(offsets[-1]) - len(offsets) + 1
+        some = min(int(np.searchsorted(offsets, _FIRST_ROWS)), len(offsets) - 1)
+        for limits in (offsets[: some + 1], offsets[some:]):
+            rows = slice(int(limits[0]), int(limits[-1]))
+            self._within = {
+                name: place for name, place in self._within.items() if _number_lists(features[rows, place], limits)
+            }
+
+    def found(self) -> dict[str, str]:
+        """Return such features after all rows, with what they do."""
+        reasons: dict[str, str] = {}
+        if self._n_within >= _FEWEST_ROWS:
+            reasons |= dict.fromkeys(self._within, "numbers the rows of each topic")
+        if self._n_rows >= _FEWEST_ROWS:
+            reasons |= dict.fromkeys(self._steps, "numbers the rows")
+            steps = {name: np.diff([known[label] for label in sorted(known)]) for name, known in self._values.items()}
+            monotone = [name for name, step in steps.items() if len(step) and ((step > 0).all() or (step < 0).all())]
+            reasons |= dict.fromkeys(monotone, "is the relevance label in other units")
+        return {name: reasons[name] for name in self._names if name in reasons}
+
+
+def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:
+    """Return whether the values of each list are successive whole numbers, in any order."""
+    if (values != np.floor(values)).any():
+        return False
+    list_of_row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    steps = np.diff(values[np.lexsort((values, list_of_row))])
+    return bool((steps[np.diff(list_of_row) == 0] == 1).all())
+
+
 class TableStream:
     """The judged lists of a file, CSV or parquet, in the order of `read_judged`, in a stream.
 
@@ -380,7 +449,7 @@ class TableStream:
             raise DataError(f"{path}: {no_features(self.left_out)}")
         # Chosen features are taken as they are.
         self._suspects = self.feature_names if features is None else []
-        self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
+        self._shadows = Shadows(self._suspects)
         # A column that is read as text has mistakes.
         labels = [] if columns.grades or labelled is None else [columns.relevance]
         ways_of = {**dict.fromkeys(labels, WAYS_OF_LABELS), **dict.fromkeys(self.feature_names, WAYS)}
@@ -399,13 +468,13 @@ class TableStream:
 
     @property
     def doubtful(self) -> dict[str, str]:
-        """The features that `rankbound.io.shadows.Shadows` finds, after all lists have been read."""
+        """The features that `Shadows` finds, after all lists have been read."""
         return self._shadows.found()
 
     def __iter__(self) -> Iterator[JudgedLists]:
         """Yield lists of whole topics, at most about a batch of rows at a time."""
         names, file = list(self._topics.numbers), self._file
-        self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
+        self._shadows = Shadows(self._suspects)
         # Closed at once after an error, too: a temporary file may be open.
         with closing(whole_topics(self._batches()) if self._topics.adjacent else self._gathered()) as parts:
             for rows in map(pa.Table.combine_chunks, parts):
@@ -514,28 +583,23 @@ class _Csv:
 
     def look(self) -> Iterator[Table]:
         """Yield all rows, and note the types and notations of the columns."""
-        spaced: dict[str, Any] | None = None
         for table in self._tables(self._looked_at):
             columns = table.frame.get_columns()
-            texts = [column for column in columns[1:] if column.dtype == pl.String]
-            begin = {one.name: one.first() for one in texts if one.str.starts_with(" ").fill_null(False).all()}
-            if spaced is None:
-                spaced = dict(begin)
-                if table.frame.is_empty():
+            if not self.types and table.frame.is_empty():
+                raise DataError(
+                    f"{self.where}: there are no rows in it below the names of the columns; expected a row for each "
+                    "item"
+                )
+            for column in () if self.types else columns[1:]:
+                if column.dtype == pl.String and column.str.starts_with(" ").fill_null(False).all():
                     raise DataError(
-                        f"{self.where}: there are no rows in it below the names of the columns; expected a row for "
-                        "each item"
+                        f"{self.where}, line 2: column {column.name!r} holds {quoted(column[0])}, and begins with a "
+                        "space in all lines; expected no spaces after the separators: remove them"
                     )
-            spaced = {name: value for name, value in spaced.items() if name in begin}
             for column in columns:
                 self.types[column.name] = self._wider(column)
                 self.written[column.name] |= notations(column)
             yield table
-        for name, value in (spaced or {}).items():
-            raise DataError(
-                f"{self.where}, line 2: column {name!r} holds {quoted(value)}, and begins with a space in all lines; "
-                "expected no spaces after the separators: remove them"
-            )
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:
         """Yield the rows of these columns, after `look`."""

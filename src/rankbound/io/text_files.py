@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from rankbound.errors import DataError
 from rankbound.io.atomic import File
 from rankbound.io.judged import repeated
+from rankbound.lazy import pa
 from rankbound.texts import LONGEST_VALUE, quoted, shortened
 
 if TYPE_CHECKING:
@@ -55,19 +56,6 @@ class _Packing(NamedTuple):
     packed: Callable[[bytes], bytes]
 
 
-def _zstd_stream(file: BinaryIO) -> Any:
-    import pyarrow as pa
-
-    return pa.CompressedInputStream(pa.PythonFile(file), "zstd")
-
-
-def _zstd(content: bytes) -> bytes:
-    import pyarrow as pa
-
-    packed: bytes = pa.Codec("zstd").compress(content, asbytes=True)
-    return packed
-
-
 PACKINGS: Mapping[str, _Packing] = {
     ".gz": _Packing(
         re.compile(rb"\x1f\x8b"),
@@ -75,9 +63,17 @@ PACKINGS: Mapping[str, _Packing] = {
         lambda content: gzip.compress(content, mtime=0),
     ),
     ".bz2": _Packing(re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), bz2.BZ2File, bz2.compress),
-    ".zst": _Packing(re.compile(rb"\x28\xb5\x2f\xfd"), _zstd_stream, _zstd),
+    ".zst": _Packing(
+        re.compile(rb"\x28\xb5\x2f\xfd"),
+        lambda file: pa.CompressedInputStream(pa.PythonFile(file), "zstd"),
+        lambda content: pa.Codec("zstd").compress(content, asbytes=True),
+    ),
 }
 """Compressions by the endings of names. What is read is told by its content, what is written by the file's name."""
+
+LINES_OF_JSON = (".jsonl", ".ndjson")
+JSON = (".json", *LINES_OF_JSON)
+"""Endings of the names of files of JSON."""
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _OTHER_SEPARATORS = {"::": "double colons", " ": "spaces"}

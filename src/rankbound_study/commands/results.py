@@ -213,7 +213,7 @@ def verify(
 
 def compare(a_file: Path, b_file: Path | None, metrics: list[str], a: list[str], b: list[str], **flags: Any) -> None:
     """Compare selections of runs tables topic by topic, and print the report."""
-    from rankbound.commands.compare import print_report
+    from rankbound.commands.runs import print_report
     from rankbound_study.results.compare_runs import compare_runs, parse_choice
 
     choices = parse_choice(_selected(flags), "flag"), parse_choice(a, "--a"), parse_choice(b, "--b")

@@ -1,20 +1,23 @@
-"""`rankbound evaluate`: compute the metrics of a run."""
+"""`rankbound fuse`, `evaluate` and `compare`: runs, judged and tested."""
 
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands import USUAL_METRICS, columns_of, topics_of
-from rankbound.commands.compare import settings_of
+from rankbound.commands import columns_of
 from rankbound.errors import ConfigError, DataError, plain_errors
-from rankbound.texts import printable, quantity, shortened
+from rankbound.texts import is_number, names, printable, quantity, shortened
 
 if TYPE_CHECKING:
+    from rankbound.compare.comparison import Settings
+    from rankbound.compare.report import Report
     from rankbound.evaluation import Evaluation
 
+USUAL_METRICS = ("nDCG@10", "AP", "RR", "P@10", "Recall@100")
+"""What a run is evaluated by where no metric is named."""
 
 _ENDINGS = (".txt", ".run", ".trec", ".res", ".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".feather")
 """Endings of files that are not part of a system's name."""
@@ -23,8 +26,40 @@ _LONGEST_NAME = 200
 """Characters of a topic's name in a table; --json has all of them."""
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Evaluate and print."""
+def fuse(arguments: argparse.Namespace) -> None:
+    """Fuse several runs into one, and write it."""
+    from rankbound.fusion import Fusion, tune_fusion
+    from rankbound.io.files import write_run
+    from rankbound.metrics import metric
+
+    weights, topics, several = arguments.weights, _topics_of(arguments), len(arguments.metrics)
+    if weights is not None and weights != ["grid"] and not all(map(is_number, weights)):
+        raise ConfigError(f"--weights: found {','.join(weights)}, expected numbers, as in 0.3,0.7, or grid")
+    if arguments.qrels is None and (weights == ["grid"] or several or topics is not None):
+        raise ConfigError("--qrels: found none, expected judgements, on which -m, --topics and --weights grid tune")
+    if several > 1:
+        raise ConfigError(f"-m: found {', '.join(arguments.metrics)}, expected the one metric to tune by")
+    vector = weights if weights is None or weights == ["grid"] else list(map(float, weights))
+    with plain_errors():
+        how = {"normalise": arguments.normalise}
+        if arguments.qrels is None:
+            fusion = Fusion(arguments.method, **how, weights=None if vector is None else tuple(vector))
+        else:
+            how |= {"weights": "grid" if vector == ["grid"] else vector, "topics": topics, "format": arguments.format}
+            chosen = metric(*(arguments.metrics or ["nDCG@10"]), names=arguments.names)
+            fusion = tune_fusion(arguments.run_files, arguments.method, arguments.qrels, chosen, **how)
+            if fusion.tried:
+                print(
+                    f"{fusion}: {chosen} {fusion.tried[str(fusion)]:.4f}, of {quantity(len(fusion.tried), 'setting')}"
+                )
+        fused = fusion(arguments.run_files, format=arguments.format)
+    write_run(arguments.out, fused, tag=arguments.tag)
+    print(f"fused {quantity(len(fused.items), 'item')} of {quantity(len(fused.topics), 'topic')}")
+    print(f"wrote {arguments.out}")
+
+
+def evaluate(arguments: argparse.Namespace) -> None:
+    """Compute the metrics of a run, or of several, and print them."""
     from rankbound.evaluation import evaluate_run, judged_by
     from rankbound.metrics import metric
 
@@ -43,8 +78,8 @@ def run(arguments: argparse.Namespace) -> None:
             metrics = [metric(text, names=arguments.names) for text in metrics]
         chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
         how = {name: getattr(arguments, name) for name in ("undefined", "format")}
-        how |= {"missing": arguments.missing or "skip", "topics": topics_of(arguments)}
-        settings = settings_of(arguments)
+        how |= {"missing": arguments.missing or "skip", "topics": _topics_of(arguments)}
+        settings = _settings_of(arguments)
         if len(runs) == 1 and form in (None, "json") and not (arguments.system_names or baseline or settings):
             evaluations = {name: evaluate_run(file, qrels, chosen, **how) for name, file in runs.items()}
             (evaluation,) = evaluations.values()
@@ -75,6 +110,73 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
 
+def compare(arguments: argparse.Namespace) -> None:
+    """Test runs for differences, or for equivalence, and print the report."""
+
+    def report(settings: "Settings") -> "Report":
+        from rankbound.compare.runs import compare_files
+
+        return compare_files(
+            arguments.files,
+            arguments.metrics,
+            settings,
+            arguments.baseline,
+            qrels=arguments.qrels,
+            columns=columns_of(arguments),
+            names=arguments.names,
+            missing=arguments.missing,
+            topics=_topics_of(arguments),
+            format=arguments.format,
+        )
+
+    print_report(arguments, report)
+
+
+def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"], "Report"]) -> None:
+    """Print the report of a comparison with the settings, and in the format, of the flags.
+
+    Raises:
+        RankboundError: a library of the extra `statistics` is missing.
+        ConfigError: a margin that is not a number, or settings that cannot be.
+    """
+    from rankbound.io.files import needs_extra
+
+    with needs_extra("statistics"):
+        import scipy  # noqa: F401
+
+    from rankbound.compare.comparison import NOISE, Settings
+    from rankbound.compare.margins import MARGIN
+
+    margin: Any = MARGIN if arguments.margin == "default" else arguments.margin
+    if margin not in (None, NOISE):
+        try:
+            margin = float(margin)
+        except ValueError:
+            raise ConfigError(f"--margin: found {margin!r}, expected a number or `{NOISE}`") from None
+    settings = {name: getattr(arguments, name) for name in ("confidence", "interval", "resamples")}
+    with plain_errors():
+        report = report_of(Settings(**settings, **_settings_of(arguments), margin=margin))
+    print(report if arguments.form is None else getattr(report, f"to_{arguments.form}")())
+
+
+def _settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of p-values that flags name."""
+    names = {"test": "test", "correction": "correction", "flips": "flips", "random_seed": "seed"}
+    found = {name: getattr(arguments, flag) for flag, name in names.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _topics_of(arguments: argparse.Namespace) -> list[str] | None:
+    """Return the topics that the flag names, if it does."""
+    text: str | None = arguments.topics
+    if text is None or not text.startswith("@"):
+        return None if text is None else names(text)
+    from rankbound.io.text_files import read_unpacked
+
+    lines = read_unpacked(Path(text[1:])).decode("utf-8", "replace").splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
 def _runs_of(arguments: argparse.Namespace) -> tuple[dict[str, Path], str | None]:
     """Return the files of the runs by name, with a baseline that is none of them first, and the baseline's name."""
     files, names, baseline = arguments.run_files, arguments.system_names, arguments.baseline
@@ -98,16 +200,14 @@ def _runs_of(arguments: argparse.Namespace) -> tuple[dict[str, Path], str | None
 
 
 def _names_of(files: Sequence[Path]) -> list[str]:
-    """Return the names of files without endings, with as many endings and folders as make them distinct."""
+    """Return the names of files without endings; their paths where these are not distinct."""
     from rankbound.io.text_files import plain_name
 
-    plain = [file.with_name(plain_name(file)) if file.name else file for file in files]
-    short = [one.with_suffix("") if one.suffix in _ENDINGS else one for one in plain]
-    for paths in (short, plain, files):
-        for depth in range(1, max(len(one.parts) for one in paths) + 1):
-            names = ["/".join(one.parts[-depth:]) for one in paths]
-            if len({*names}) == len(names):
-                return names
+    plain = [Path(plain_name(file)) for file in files]
+    short = [one.stem if one.suffix in _ENDINGS else one.name for one in plain]
+    for known in (short, list(map(str, files))):
+        if len({*known}) == len(known):
+            return known
     twice = next(one for one in files if files.count(one) > 1)
     raise ConfigError(f"{twice}: found twice among the runs, expected each once, or names for them (--name)")
 

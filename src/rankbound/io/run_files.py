@@ -1,12 +1,16 @@
-"""Read and write TREC runs (`topic Q0 item rank score tag`) and qrels (`topic iteration item relevance`).
+"""Read and write runs and judgements as TREC text, and as JSON.
 
-Runs without the tag, of three columns, and with columns in another order are read as well: their first line names the
-columns, or the caller does, or their numbers leave one meaning. Lines that begin with `#` and are no rows are comments.
+Lines of TREC text are `topic Q0 item rank score tag`, or `topic iteration item relevance`. Runs without the tag, of
+three columns, and with columns in another order are read as well: their first line names the columns, or the caller
+does, or their numbers leave one meaning. Lines that begin with `#` and are no rows are comments. Regular files are
+parsed at once by polars, all others line by line, with the same columns or an error that names line and token.
 
-Regular files are parsed at once by polars. All others are parsed line by line, with the same columns or an error that
-names line and token.
+JSON holds `{topic: {item: number}}`, or `{topic: {intent: {item: relevance}}}`, or records, in an array or one a line.
+These have the fields of a table's row, or a topic's lists of them, or, as Pyserini's requests and results, a topic and
+its candidates: `{"query": {"qid": 1}, "candidates": [{"docid": 2, "score": 0.5}]}`.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,11 +24,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rankbound.errors import DataError
+from rankbound.errors import DataError, naming
 from rankbound.io.atomic import File, atomic_path
-from rankbound.io.judged import Names, Qrels, Run, name_column
+from rankbound.io.judged import Names, Qrels, Run, name_column, of_dictionaries, repeated
 from rankbound.io.table_columns import (
+    NO_GRADES,
+    Columns,
     grouped,
+    intents_of,
     named,
     qrels_by_intent,
     qrels_of,
@@ -33,7 +40,16 @@ from rankbound.io.table_columns import (
     rows_of_judgements,
     run_of,
 )
-from rankbound.io.text_files import open_unpacked, read_unpacked, write_rows
+from rankbound.io.tables import read_intents, read_judged, read_scores
+from rankbound.io.text_files import (
+    JSON,
+    LINES_OF_JSON,
+    open_unpacked,
+    plain_name,
+    read_unpacked,
+    write_packed,
+    write_rows,
+)
 from rankbound.texts import LARGEST_EXACT, is_number, quoted
 
 
@@ -78,9 +94,13 @@ _NO_ITERATION = ("Q0", "q0", "0")
 def read_run(path: File, format: str | None = None) -> Run:
     """Read a run; as in trec_eval, scores decide the order and ranks are ignored. DataError names a malformed line.
 
-    `format` is a key of `FORMATS`, or names all columns; ValueError for another.
+    The `format` of text is a key of `FORMATS`, or names all columns; ValueError for another.
     """
     where, data = str(path), read_unpacked(path)
+    if plain_name(path).endswith(JSON):
+        with naming(where):
+            content = _content(data, Columns())
+            return read_scores(content) if isinstance(content, list) else of_dictionaries(Run, content)
     if format is None:
         data, layout = _layout_in(data, where, [_RUN, _SHORT, _SCORED], ("score", "rank"))
     else:
@@ -159,8 +179,25 @@ def _whole_topics(rows: pl.DataFrame, known: set[str], path: File) -> Iterator[R
         yield run
 
 
-def read_qrels(path: File) -> Qrels:
-    """Read qrels; negative relevance becomes 0, marked as unjudged. DataError names a malformed line."""
+def read_qrels(path: File, columns: Columns, intents: bool = False) -> Qrels:
+    """Read judgements, or those by intent, which the second field of a line names. DataError names a malformed line.
+
+    Negative relevance becomes 0, marked as unjudged. The `columns` are fields of records.
+    """
+    if plain_name(path).endswith(JSON):
+        text = read_unpacked(path)
+        with naming(str(path)):
+            content = _content(text, columns)
+            if isinstance(content, list):
+                if intents:
+                    return read_intents(content, columns)
+                return read_judged(content, columns, features=(), judgements=True)
+            if columns.grades:
+                raise DataError(NO_GRADES)
+            return intents_of(content) if intents else of_dictionaries(Qrels, content)
+    if intents:
+        rows = _judgements(path).select("topic", "item", intent="iteration", relevance="number")
+        return qrels_by_intent(rows, str(path))
     # Anything else, such as a pipe, can be read only once.
     if Path(path).is_file():
         with suppress(IrregularFile, DataError):
@@ -205,12 +242,6 @@ def _regular_qrels(path: File) -> Qrels:
     if not qrels.has_distinct_keys:
         raise IrregularFile
     return qrels
-
-
-def read_intents(path: File) -> Qrels:
-    """Read judgements by intent, which the second field of a line names. DataError names a malformed line."""
-    rows = _judgements(path).select("topic", "item", intent="iteration", relevance="number")
-    return qrels_by_intent(rows, str(path))
 
 
 def _judgements(path: File) -> pl.DataFrame:
@@ -259,7 +290,13 @@ TEXT: dict[str, Any] = {"separator": " ", "include_header": False, "quote_style"
 
 
 def write(path: File, lists: Run | Qrels, tag: str = "") -> None:
-    """Write a run with its name, or qrels, whose relevance labels must be whole numbers, as in trec_eval."""
+    """Write a run with its name, or judgements, whose relevance labels in text must be whole numbers, as in trec_eval.
+
+    In JSON, unjudged items have relevance -1.
+    """
+    if plain_name(path).endswith(JSON):
+        _write_json(path, lists)
+        return
     rows = rows_of_run(path, lists, tag) if isinstance(lists, Run) else pl.DataFrame(_qrels_columns(path, lists))
     with atomic_path(path) as temporary:
         write_rows(temporary, rows, **TEXT)
@@ -394,3 +431,74 @@ def _names(names: Names, what: str, path: File) -> pl.Series:
     if len(bad):
         raise DataError(f"{path}: {what} holds {bad[0]!r}; a name in a TREC file has no white space and is not empty")
     return column
+
+
+def _content(text: bytes, columns: Columns) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return the dictionaries of a text of JSON, in each of which a name occurs once, or its records."""
+    try:
+        content = _parsed(text)
+    except (ValueError, RecursionError) as error:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if isinstance(error, RecursionError) or len(lines) < 2 or not lines[0].rstrip().endswith(b"}"):
+            raise DataError(f"not readable as JSON ({error})") from error
+        content = []
+        for number, line in enumerate(text.splitlines(), start=1):
+            try:
+                content += [_parsed(line)] if line.strip() else []
+            except (ValueError, RecursionError) as error_of_line:
+                raise DataError(f"line {number}: not readable as JSON ({error_of_line})") from error_of_line
+    records = content if isinstance(content, list) else [content]
+    if records and all(isinstance(record, dict) for record in records):
+        if all(isinstance(items, dict) for record in records for items in record.values()):
+            return _distinct([pair for record in records for pair in record.items()])
+        rows = [row for record in records for row in _rows_of_record(record)]
+        if columns.found_in(list(rows[0]), "record 1").topic in rows[0]:
+            return rows
+    raise DataError("found other JSON, expected {topic: {item: number}}, or records with fields such as topic and item")
+
+
+def _parsed(text: bytes) -> Any:
+    def refuse(constant: str) -> Any:
+        raise DataError(f"found {constant}, expected finite numbers")
+
+    return json.loads(text, object_pairs_hook=_distinct, parse_constant=refuse)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if (twice := repeated(name for name, _ in pairs)) is not None:
+        raise DataError(f"{quoted(twice)} occurs more than once in one dictionary; expected each name once")
+    return dict(pairs)
+
+
+def _rows_of_record(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a record as rows: one for each dictionary of its lists, with the fields of its own and of dictionaries."""
+    fields: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = [{}]
+    for name, value in record.items():
+        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            rows = [row | one for row in rows for one in value]
+        else:
+            fields |= value if isinstance(value, dict) else {name: value}
+    return [{name: value for name, value in (fields | row).items() if not isinstance(value, dict)} for row in rows]
+
+
+def _write_json(path: File, lists: Run | Qrels) -> None:
+    values = lists.scores if isinstance(lists, Run) else lists.marked()
+    if not np.isfinite(values).all():
+        raise DataError(f"{path}: found {values[~np.isfinite(values)][0]}, expected finite numbers")
+    content: dict[str, Any] = {topic: {} for topic in lists.topics}
+    topic_of, items = np.repeat(lists.topics, np.diff(lists.offsets)).tolist(), list(lists.items)
+    if isinstance(lists, Qrels) and lists.intents is not None:
+        by = lists.intents
+        for item, intent, value in zip(by.item.tolist(), by.intent.tolist(), by.relevance.tolist(), strict=True):
+            content[topic_of[item]].setdefault(by.names[intent], {})[items[item]] = value
+    else:
+        # The fewest digits that identify a number in its own precision.
+        numbers = values.tolist() if values.dtype.itemsize == 8 else [json.loads(str(value)) for value in values]
+        for topic, item, number in zip(topic_of, items, numbers, strict=True):
+            content[topic][str(item)] = number
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    if is_lines := plain_name(path).endswith(LINES_OF_JSON):
+        text = "\n".join(json.dumps({topic: items}, ensure_ascii=False) for topic, items in content.items())
+    with atomic_path(path) as temporary:
+        write_packed(temporary, text.encode() + b"\n" * (bool(content) or not is_lines))
