@@ -507,10 +507,10 @@ def as_tensor(
     """Return a flat tensor that shares the memory of `values` where possible.
 
     `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series; or lists, which stand for
-    their offsets. Unsigned integers of 16 bits
-    or more are converted to int64, floats of 8 bits to float32; arrays are moved to `device`, if it is given. Raises
-    `ValueError`, with the argument's `name`, for values that aren't flat or not `n_items` many, for complex and sparse
-    ones, for integers from 2^63, and for a tensor on another device, since silent copies at every call are slow.
+    their offsets. Unsigned integers of 16 bits or more are converted to int64, floats of 8 bits to float32; arrays are
+    moved to `device`, if it is given. Raises `ValueError`, with the argument's `name`, for values that aren't flat or
+    not `n_items` many, for complex and sparse ones, for integers from 2^63, and for a tensor on another device, since
+    silent copies at every call are slow.
     """
     values = values.offsets if isinstance(values, Lists) else values
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)

@@ -129,10 +129,15 @@ def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> Val
     return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
 
 
+def require(name: str, value: object, valid: bool, expected: str) -> None:
+    """Raise `ValueError`, with what is expected, for a value that isn't valid."""
+    if not valid:
+        raise ValueError(f"{name}: found {value}, expected {expected}")
+
+
 def require_one_of(name: str, value: str, known: Collection[str]) -> None:
     """Raise `ValueError` for a value that isn't among the known ones."""
-    if value not in known:
-        raise ValueError(f"{name}: found {value}, expected one of {', '.join(known)}")
+    require(name, value, value in known, f"one of {', '.join(known)}")
 
 
 def require_exact(number: float, found: str) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import rankbound as rb
 from rankbound.bounds.extremes import Facts
-from rankbound.bounds.profiles import Profile
+from rankbound.bounds.orders import Profile
 from rankbound.bounds.score_distribution import ScoreDistribution, score_distribution, score_distributions
 from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.errors import ConfigError

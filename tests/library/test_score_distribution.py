@@ -16,7 +16,7 @@ from test_own_metric import METRICS as OWN
 from test_own_metric import ORACLES
 
 import rankbound as rb
-from rankbound.bounds.exact import binned_distributions, edges_of
+from rankbound.bounds.orders import binned_distributions, edges_of
 from rankbound.bounds.score_distribution import SAMPLES, ScoreDistribution, score_distribution, score_distributions
 from rankbound.bounds.sums import RandomOrders, Sum, sums_of_orders
 from rankbound.ranks import n_orders

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds.extremes import Counts, CumulativeDistribution, Facts, checked_counts, differ
-from rankbound.bounds.profiles import Profile
+from rankbound.bounds.orders import Profile
 from rankbound.bounds.score_distribution import GAINS, Gain, ScoreDistribution
 from rankbound.bounds.sums import UNIFORM
 from rankbound.bounds.tables import DistributionsOnDemand

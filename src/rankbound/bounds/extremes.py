@@ -22,7 +22,7 @@ from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.precision import RBP
 
 if TYPE_CHECKING:
-    from rankbound.bounds.profiles import Profile
+    from rankbound.bounds.orders import Profile
 
 Counts = int | ArrayLike
 
@@ -264,7 +264,7 @@ class Facts:
         keys = self.n.to(torch.int64) << 32 | self.p
         if self.graded is None:
             return keys
-        from rankbound.bounds.profiles import graded_keys
+        from rankbound.bounds.orders import graded_keys
 
         relevance, lists = self.graded
         is_graded = lists.sum((relevance != 0) & (relevance != 1)) > 0
@@ -283,7 +283,7 @@ class Facts:
 
     def profile(self, index: int) -> "Profile":
         """Return the profile of one list."""
-        from rankbound.bounds.profiles import Profile
+        from rankbound.bounds.orders import Profile
         from rankbound.lists import as_floating
 
         if self._whole is not None:
@@ -383,7 +383,7 @@ def list_expectation(
 
 def _means(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
     """Return the value of each list with all items tied, or its mean over orders, once per distinct profile."""
-    from rankbound.bounds.profiles import mean_over_orders
+    from rankbound.bounds.orders import mean_over_orders
     from rankbound.ranks import tie_blocks
 
     if of.has_formula_for_ties:
@@ -405,7 +405,7 @@ def checked_lists(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lis
 
 def _binary_lists(of: Metric, n: Integers, p: Integers, device: Any) -> tuple[Tensor, Lists]:
     """Return one list per pair, relevant items first."""
-    from rankbound.bounds.profiles import counted_grade
+    from rankbound.bounds.orders import counted_grade
     from rankbound.lists import Lists
 
     lists = Lists.of_sizes(torch.from_numpy(n).to(device))

@@ -26,25 +26,27 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.bounds.exact import (
+from rankbound.bounds.extremes import LONGEST, Facts, differ
+from rankbound.bounds.orders import (
     EXACT_INTEGERS,
+    FEW_ORDERS,
     LARGEST_ERROR,
     MOST_BINS,
+    Orders,
+    Profile,
     binned_distributions,
     edges_of,
     enumerate_orders,
     number_of_bins,
     rank_sums,
 )
-from rankbound.bounds.extremes import LONGEST, Facts, differ
-from rankbound.bounds.profiles import FEW_ORDERS, Orders, Profile
 from rankbound.bounds.sums import UNIFORM, Atoms, RandomOrders, Sum, is_sum
 from rankbound.kernels.formulas import Floats
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu, require_grades
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as parse_metric
-from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.cumulative_gain import NDCG
+from rankbound.metrics.precision import AveragePrecision
 
 Gain = Literal["distinct", "drawn", "sd"]
 GAINS: tuple[Gain, ...] = ("distinct", "drawn", "sd")

@@ -32,9 +32,10 @@ from rankbound.kernels import usable
 from rankbound.kernels.formulas import Floats, Integers, table_size
 from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
-from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
+from rankbound.metrics.precision import AveragePrecision
+from rankbound.texts import require
 
 Flags = NDArray[np.bool_]
 UNIFORM = 1.0
@@ -95,8 +96,7 @@ class RandomOrders:
     tilt: float = UNIFORM
 
     def __post_init__(self) -> None:
-        if not 0 < self.tilt < inf:
-            raise ValueError(f"tilt: found {self.tilt:g}, expected a number above 0")
+        require("tilt", self.tilt, 0 < self.tilt < inf, "a number above 0")
 
     @property
     def is_uniform(self) -> bool:

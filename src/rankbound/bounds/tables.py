@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankbound.bounds.extremes import Facts
-from rankbound.bounds.profiles import Profile
+from rankbound.bounds.orders import Profile
 from rankbound.bounds.score_distribution import (
     FINE_GAIN,
     SAMPLES,
@@ -32,6 +32,7 @@ from rankbound.bounds.score_distribution import (
 )
 from rankbound.bounds.sums import UNIFORM
 from rankbound.errors import ConfigError
+from rankbound.gradients import with_derivatives
 from rankbound.kernels.formulas import Floats
 from rankbound.lists import may_read
 from rankbound.metrics import Metric, metric
@@ -304,8 +305,17 @@ class SmoothLookup:
                 begin, end = self._offset[table], self._offset[table + 1]
                 few = int(((end - begin) * self._split[table]).sum()) <= MOST_ENTRIES
                 facts.looked_up = self, table, self._entries_of(begin, end, table) if few else None
-        smoothed: Tensor = _SmoothCdf.apply(values, self, *facts.looked_up[1:])  # type: ignore[no-untyped-call]
-        return smoothed
+        table, *entries = facts.looked_up[1:]
+        exact = values.detach().to(torch.float64)
+        value, density = (part.to(values.dtype) for part in self.evaluate(exact, table, *entries))
+
+        def bend(upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+            with torch.enable_grad():
+                leaf = exact.clone().requires_grad_()
+                (slope,) = torch.autograd.grad(self.evaluate(leaf, table)[1].sum(), leaf)
+            return upstream * direction * slope, direction * density
+
+        return with_derivatives(values, value, lambda upstream: upstream * density, bend)
 
     def evaluate(self, values: Tensor, table: Tensor, entries: Entries | None = None) -> tuple[Tensor, Tensor]:
         """Return the smooth CDF and its derivative at float64 `values`, `(n_lists,)` each; NaN where a value is NaN.
@@ -354,27 +364,6 @@ class SmoothLookup:
             self._tables.of_key(int(keys[~usable][0])).gain()
             raise ConfigError("the tables are not in order of (n, p): regenerate the file")
         return table
-
-
-class _SmoothCdf(torch.autograd.Function):
-    """The smooth CDF, with its density as the derivative."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, values: Tensor, lookup: SmoothLookup, table: Tensor, entries: Entries | None = None
-    ) -> Tensor:
-        value, density = lookup.evaluate(values.to(torch.float64), table, entries)
-        ctx.save_for_backward(values, density.to(values.dtype), table)
-        ctx.lookup = lookup
-        return value.to(values.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        values, density, table = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            # Autograd differentiates the density for a second derivative, a Hessian's.
-            density = ctx.lookup.evaluate(values.to(torch.float64), table)[1].to(values.dtype)
-        return gradient * density, None, None, None
 
 
 def _steps(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ The relevant items of a list, the targets, are put first. The sums of a metric o
 `above` all sources count for the rank, `among` the relevant ones for the rank among these. A metric is a sum over
 targets, whose terms and derivatives by the two sums `_term` returns.
 
-Interpolation is that of `rankbound.interpolation`, one list at a time. Row r holds the box r - BAND boxes above the
+Interpolation is that of `rankbound.smooth_ranks`, one list at a time. Row r holds the box r - BAND boxes above the
 list's lowest one; BAND empty rows lie below and above, and gaps between occupied boxes are shortened to BAND + 1 rows
 if there are many.
 """
@@ -13,12 +13,10 @@ import math
 
 import numpy as np
 
-from rankbound.kernels import LEFT
-from rankbound.kernels.compiler import compiled, exact_part, part
+from rankbound.kernels import LEFT, compiled, exact_part, part
 from rankbound.kernels.formulas import AP, BAND, DCG, ITEM_COST, METHODS, ORDER, PAIR_COST, RANK_SUM, ROW_COST
 from rankbound.kernels.parts import (
     ascending,
-    counted,
     discount_of_rank,
     exponentials,
     gain_of_grade,
@@ -77,7 +75,7 @@ def smooth_metric(
         scale = sign / (divisor * temperature)
         for k in range(n):
             slopes[first + order[k]] = scale * slope[k]
-    return counted(informative, left)
+    return -2 - informative if left else informative
 
 
 @part
@@ -244,7 +242,7 @@ def pays(n_targets, n, bottom, top, temperature, n_fields):
 def rows_of(scores, n, temperature, row, local):
     """Write each item's row and its coordinate in the box, -1 to 1; return the number of rows.
 
-    The boxes are those of `rankbound.interpolation`, to the last digit of a score on the limit of two.
+    The boxes are those of `rankbound.smooth_ranks`, to the last digit of a score on the limit of two.
     """
     box, lowest, highest = np.empty(n), np.inf, -np.inf
     for i in range(n):
@@ -344,3 +342,20 @@ def _term(formula, gain, temperature, above, among):
         by_above = by_above * inside - value * inside * (1.0 - inside) / temperature
         value, by_among = value * inside, by_among * inside
     return value, by_above, by_among
+
+
+@compiled("void(f8[:,::1],b1[::1],f8[:,::1],f8[:,::1])")
+def running_sums(values, starts, before, behind):
+    """Write, for each row of values, the sums before and behind each place, from 0 where a list begins."""
+    n = len(starts)
+    for c in range(len(values)):
+        total = 0.0
+        for k in range(n):
+            if starts[k]:
+                total = 0.0
+            before[c, k] = total
+            total += values[c, k]
+        total = 0.0
+        for k in range(n - 1, -1, -1):
+            behind[c, k] = total
+            total = 0.0 if starts[k] else total + values[c, k]

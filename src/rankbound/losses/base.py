@@ -8,6 +8,7 @@ A step on a batch of short lists takes some fifty microseconds, and each operati
 needs and is neither kept nor returned is therefore computed by NumPy, and tensors are made of its arrays.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -43,7 +44,7 @@ from rankbound.lists import (
     warn_of_fractions,
     weights_of,
 )
-from rankbound.losses._on_gpu import losses_on_gpu
+from rankbound.smooth_ranks import joined
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
@@ -55,8 +56,23 @@ REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 Reference = Callable[[Tensor, Tensor, Lists], Tensor]
 """The function of scores, relevance and lists that a kernel computes, differentiable twice."""
 
+Formula = Callable[..., Tensor]
+"""A function of scores, relevance, lists and weights of items (or None), differentiable twice."""
+
+Run = Callable[..., tuple[Tensor, Tensor]]
+"""The function of a `GpuKernel`."""
+
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 _NO_CURVATURE: Array = np.empty(0)
+
+# Whether kernels in Triton can be relied on, by the text of their loss, the scores' dtype and the device. Their tests
+# ran in Triton's interpreter, on no GPU. The first time that a loss is computed on a device, its kernel is therefore
+# compared with the formula, which is used, with a warning, where the kernel cannot be compiled or differs.
+_RELIABLE: dict[Any, bool] = {}
+
+# Numbers of items of the lists by which a kernel is compared with its formula: within a tile, at its end, beyond.
+COMPARED = (1, 5, 32, 70, 0, 2)
+TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-8}
 
 
 class RankingLoss(nn.Module, ABC):
@@ -325,7 +341,7 @@ class RankingLoss(nn.Module, ABC):
         def pull(upstream: Tensor) -> Tensor:
             gradient = np.empty(len(slopes), _NUMPY.get(scores.dtype, np.float64))
             if share is None:
-                from rankbound.kernels.gradients import times_upstream
+                from rankbound.kernels.losses import times_upstream
 
                 product = np.empty_like(slopes)
                 times_upstream(upstream.detach().to(torch.float64).contiguous().numpy(), slopes, limits, product)
@@ -411,8 +427,22 @@ class RankingLoss(nn.Module, ABC):
                 return reference(x, y, own)
             return self.of_lists(x, y, own) if w is None else self.of_weighted_lists(x, y, own, w)
 
-        losses = losses_on_gpu(self.full_text, kernel, formula, scores, relevance, lists, weights)
-        return losses if losses is None or reference is not None else losses.to(scores.dtype)
+        (run, longest), key = kernel, (self.full_text, scores.dtype, scores.device)
+        if key not in _RELIABLE:
+            _RELIABLE[key] = _is_reliable(self.full_text, run, formula, scores)
+        # The limits of lists are read for kernels that need them alone.
+        is_long = np.diff(lists.limits) > longest if longest < np.inf else np.zeros(len(lists), np.bool_)
+        if not _RELIABLE[key] or (is_long.all() and len(lists) and longest < np.inf):
+            return None
+
+        def losses_of(long: bool, items: Tensor | slice, own: Lists) -> Tensor:
+            share = scores[items], relevance[items], own, None if weights is None else weights[items]
+            return (formula(*share) if long else _by_kernel(run, formula, *share)).to(torch.float64)
+
+        shares = lists._shares(is_long)
+        places = [lists._places(is_long == long) for long, _, _ in shares]
+        losses = joined([losses_of(*share) for share in shares], places)
+        return losses if reference is not None else losses.to(scores.dtype)
 
     def count_informative(self, relevance: ArrayLike, offsets: ArrayLike) -> Tensor:
         r"""Return the number of informative lists, by which the reduction `mean` divides; int64, without dimensions.
@@ -576,3 +606,58 @@ def attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
     if losses.requires_grad or not (scores.requires_grad and torch.is_grad_enabled()):
         return losses
     return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, without_curvature)
+
+
+def _by_kernel(
+    run: Run, formula: Formula, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None
+) -> Tensor:
+    """Return the losses of a kernel, float64 `(n_lists,)`, differentiable twice by the scores."""
+    with torch.no_grad():
+        losses, slopes = run(scores.detach(), relevance, lists, weights)
+
+    def product(direction: Tensor) -> Tensor:
+        return hessian_product(partial(formula, w=weights), scores, relevance, lists, direction)
+
+    return with_gradient(scores, losses, slopes, lists, product)
+
+
+def _is_reliable(text: str, run: Run, formula: Formula, like: Tensor) -> bool:
+    """Return true if the kernel has the formula's values and slopes for scores `like` these; otherwise warn."""
+    lists = Lists.of_sizes(torch.tensor(COMPARED, device=like.device))
+    place = lists.position
+    x = torch.sin(2.7 * torch.arange(lists.n_items, device=like.device).to(like)).mul(4).round() / 2
+    graded = torch.where(place % 4 == 1, 1 + place % 3, 0)
+    compared = 0
+    with waiting(True):
+        for y in (graded, (place == 0).to(graded)):
+            try:
+                expected = _differentiated(partial(formula, w=None), x, y, lists)
+            except ValueError:
+                # A loss may refuse lists of several relevant items.
+                continue
+            try:
+                found = _differentiated(partial(_by_kernel, run, formula, weights=None), x, y, lists)
+            except Exception as error:
+                return _warned(text, like, f"cannot be used ({type(error).__name__}: {str(error)[:300]})")
+            compared += 1
+            for one, other in zip(found, expected, strict=True):
+                limit = TOLERANCES[like.dtype] * float(other.nan_to_num().abs().max().clamp(min=1e-3))
+                if not torch.allclose(one, other.to(one), rtol=0, atol=limit, equal_nan=True):
+                    return _warned(text, like, "has other values than the formula")
+    return compared > 0
+
+
+def _differentiated(function: Formula, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
+    with torch.enable_grad():
+        leaf = scores.clone().requires_grad_()
+        losses = function(leaf, relevance, lists)
+        return losses.detach(), torch.autograd.grad(losses.nansum(), leaf)[0]
+
+
+def _warned(text: str, like: Tensor, what: str) -> bool:
+    warnings.warn(
+        f"{text}: its kernel in Triton {what} for {like.dtype} scores on {like.device}; PyTorch's formula is used, "
+        "which takes longer; RANKBOUND_FAST=0 switches kernels off, and this warning",
+        stacklevel=2,
+    )
+    return False

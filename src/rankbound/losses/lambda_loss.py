@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import with_gradient
-from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import DCG
 from rankbound.lists import Lists, may_read
@@ -18,8 +17,8 @@ from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.ranks import Ranks, tie_blocks
-from rankbound.smooth_ranks import pair_chunks, require_temperature
-from rankbound.texts import require_one_of
+from rankbound.smooth_ranks import pair_chunks, require_temperature, sigmoid_slope, softplus
+from rankbound.texts import require, require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
 
@@ -150,7 +149,7 @@ class LambdaRankLoss(RankingLoss):
         formula = formula_of(self._of)
         if formula is None or formula.kind != DCG:
             return None
-        from rankbound.kernels.pairwise import BY_SWAP, logistic
+        from rankbound.kernels.losses import BY_SWAP, logistic
 
         largest = float(largest_grade(torch.promote_types(dtype, torch.float32)))
         return logistic, BY_SWAP, formula.numbers, largest, float(self.temperature), False, (PAIRS_OF_A_KERNEL, 0)
@@ -190,8 +189,7 @@ class LambdaLoss(LambdaRankLoss):
     ) -> None:
         super().__init__(metric=metric, temperature=temperature)
         require_one_of("scheme", scheme, SCHEMES)
-        if not mu >= 0:
-            raise ValueError(f"mu: found {mu}, expected a number from 0")
+        require("mu", mu, mu >= 0, "a number from 0")
         self.scheme, self.mu = scheme, mu  # type: ignore[misc]
 
     def _weight(self, weights: "SwapWeights", pairs: Pairs) -> Tensor:

@@ -19,6 +19,7 @@ from rankbound.losses.base import RankingLoss
 from rankbound.losses.lambda_loss import additive_metric, discounts
 from rankbound.metrics import Metric
 from rankbound.smooth_ranks import require_temperature
+from rankbound.texts import require
 
 if TYPE_CHECKING:
     from rankbound.bounds.extremes import Facts
@@ -107,8 +108,7 @@ class SoftRankLoss(RankChancesLoss):
 
     def __init__(self, *, metric: str | Metric = "nDCG", deviation: float = 1.0) -> None:
         super().__init__(metric)
-        if not deviation > 0:
-            raise ValueError(f"deviation: found {deviation:g}, expected a number above 0")
+        require("deviation", deviation, deviation > 0, "a number above 0")
         self.deviation = deviation
 
     def mean_discounts(self, scores: Tensor, relevant: Tensor, lists: Lists, table: Tensor) -> Tensor:
@@ -310,25 +310,14 @@ def sampled(of: str | RankingLoss, samples: int = 8, temperature: float = 1.0, *
 
 
 class SampledLoss(RankingLoss):
-    r"""The mean of a loss over scores with Gumbel noise, as `rankbound.sampled` returns it.
-
-    Args:
-        of: the loss.
-        samples: the number of draws of each call.
-        temperature: the scale of the noise, in units of the scores.
-        seed: the seed of the draws.
-
-    Raises:
-        ValueError: for fewer than one sample, or a temperature that isn't above 0.
-    """
+    """The mean of a loss over scores with Gumbel noise, as `rankbound.sampled` returns it, with the same arguments."""
 
     _without_draws = "the loss itself"
 
     def __init__(self, of: RankingLoss, samples: int, temperature: float, seed: int) -> None:
         super().__init__()
         require_temperature(temperature)
-        if samples < 1:
-            raise ValueError(f"samples: found {samples}, expected at least 1")
+        require("samples", samples, samples >= 1, "at least 1")
         self.of, self.samples, self.noise, self.seed = of, samples, temperature, seed
         # On the CPU, so that the draws don't depend on the device.
         self._generator = torch.Generator("cpu").manual_seed(seed)
