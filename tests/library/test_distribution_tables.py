@@ -91,7 +91,7 @@ def test_cuda_agrees(tables: DistributionTables) -> None:
 
 def test_tables_equal_the_distributions_that_they_were_made_of(tables: DistributionTables) -> None:
     for n, p, gain, message in (
-        ([8, 7], [4, 3], "sd", "7 items with 3 relevant .* tabulate it as well"),
+        ([8, 7], [4, 3], "sd", "7 items with 3 relevant .* or tabulate it as well"),
         ([8, 6], [4, 6], "sd", "6 items with 6 relevant"),
         ([8, 8], [4, 4], "wide", "gain 'wide'"),
     ):

@@ -47,6 +47,7 @@ from rankbound.metrics import Metric
 from rankbound.metrics import metric as parse_metric
 from rankbound.metrics.cumulative_gain import NDCG
 from rankbound.metrics.precision import AveragePrecision
+from rankbound.texts import require, require_one_of
 
 Gain = Literal["distinct", "drawn", "sd"]
 GAINS: tuple[Gain, ...] = ("distinct", "drawn", "sd")
@@ -346,19 +347,14 @@ def score_distributions(
     they share a pass. `done(k)` is called whenever k more of them are ready (for a progress bar).
     """
     of, profiles = parse_metric(metric), [one if isinstance(one, Profile) else _profile(*one) for one in lists]
-    if method not in METHODS:
-        raise ValueError(f"method {method!r} is not one of {', '.join(METHODS)}")
-    if not 1 <= samples <= MOST_SAMPLES:
-        raise ValueError(f"found samples={samples}, expected 1 to {MOST_SAMPLES:,}")
-    if not seed >= 0:
-        raise ValueError(f"found seed={seed}, expected a whole number from 0")
+    require_one_of("method", method, METHODS)
+    require("samples", samples, 1 <= samples <= MOST_SAMPLES, f"1 to {MOST_SAMPLES:,}")
+    require("seed", seed, seed >= 0, "a whole number from 0")
     sums: dict[Profile, Sum] = {}
     for profile in profiles:
         n, p = profile.n, profile.p
-        if not (n >= 1 and 0 <= p <= n):
-            raise ValueError(f"n, p: found {n} items with {p} relevant, expected 1 <= N and 0 <= P <= N")
-        if n > LONGEST:
-            raise ValueError(f"n: found a list of {n:,} items, expected at most {LONGEST:,} for a distribution")
+        require("n, p", f"{n} items with {p} relevant", n >= 1 and 0 <= p <= n, "1 <= N and 0 <= P <= N")
+        require("n", f"a list of {n:,} items", n <= LONGEST, f"at most {LONGEST:,} for a distribution")
         if tilt != UNIFORM and profile.grades is not None:
             raise ValueError(f"tilt: found {tilt:g} for {profile}, expected binary relevance, or no tilt")
         if profile.grades is None and 0 < p < n and is_sum(of):

@@ -96,7 +96,7 @@ class RandomOrders:
     tilt: float = UNIFORM
 
     def __post_init__(self) -> None:
-        require("tilt", self.tilt, 0 < self.tilt < inf, "a number above 0")
+        require("tilt", f"{self.tilt:g}", 0 < self.tilt < inf, "a number above 0")
 
     @property
     def is_uniform(self) -> bool:

@@ -116,15 +116,11 @@ class DistributionTables:
     def of_key(self, key: int) -> ScoreDistribution:
         """Return the distribution of the profile with this `Profile.key`; raise as `of`."""
         table = self.index.get(key)
-        if table is None and key < 0:
-            raise ConfigError(
-                f"there is no {self.metric} distribution of this graded list among the {len(self)} tables: they are of "
-                "binary lists; let the loss compute its own (without tables), or binarise the relevance"
-            )
         if table is None:
+            missing = "this graded list" if key < 0 else Profile(key >> 32, key & 0xFFFFFFFF)
             raise ConfigError(
-                f"there is no {self.metric} distribution of {Profile(key >> 32, key & 0xFFFFFFFF)} among the "
-                f"{len(self)} tables; tabulate it as well, or let the loss compute its own (without tables)"
+                f"there is no {self.metric} distribution of {missing} among the {len(self)} tables; let the loss "
+                f"compute its own (without tables), or {'binarise the relevance' if key < 0 else 'tabulate it as well'}"
             )
         part = slice(self.offsets[table], self.offsets[table + 1])
         return ScoreDistribution(

@@ -245,7 +245,8 @@ def _value(formula: Formula, relevant: RankedItems) -> Floats:
 
 def quotient(total: Array, divisor: Array) -> Floats:
     """Return sums over their divisors; NaN where these are 0 or NaN."""
-    return np.divide(total, divisor, out=np.full(total.shape, np.nan), where=divisor != 0)
+    value: Floats = np.divide(total, divisor, out=np.full(total.shape, np.nan), where=divisor != 0)
+    return value
 
 
 def _discounted_sum(formula: Formula, items: RankedItems) -> Floats:

@@ -9,22 +9,8 @@ import math
 
 import numpy as np
 
-from rankbound.kernels import LEFT, compiled, part
+from rankbound.kernels import LEFT, compiled, part, parts
 from rankbound.kernels.formulas import TARGETS
-from rankbound.kernels.parts import (
-    LONG,
-    WIDEST,
-    ascending,
-    discount_of_rank,
-    exponentials,
-    gain_of_grade,
-    highest,
-    is_valid,
-    logarithms_of_next,
-    longest,
-    normaliser,
-    sorted_list,
-)
 
 # Weights of a pair: 1, the difference of the grades, the change in DCG when the two items swap ranks.
 ALIKE, BY_DIFFERENCE, BY_SWAP = range(3)
@@ -46,22 +32,22 @@ def logistic(
     written to `curvature` unless it is empty. Lists with more pairs than `most_pairs`, some and some more per item, are
     left to the reference.
     """
-    if not is_valid(scores, relevance, offsets, largest):
+    if not parts.is_valid(scores, relevance, offsets, largest):
         return -1
     _, _, gain, discount, cutoff, _ = formula
-    size, curved, has_ties = longest(offsets), len(curvature) > 0, False
+    size, curved, has_ties = parts.longest(offsets), len(curvature) > 0, False
     order, by_score, block = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
     key, raw, x, weights = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     power, odds, logs, slope = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     gains, own, inside, table = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     bent, bend = np.empty(size), np.empty(size)
     for place in range(size):
-        table[place] = discount_of_rank(place + 1.0, discount)[0] if cutoff == 0 or place < cutoff else 0.0
+        table[place] = parts.discount_of_rank(place + 1.0, discount)[0] if cutoff == 0 or place < cutoff else 0.0
     informative, left = 0, 0
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
         losses[t], slopes[first : first + n], curvature[first : first + n * curved] = 0.0, 0.0, 0.0
-        lowest = sorted_list(scores, relevance, first, n, temperature, order, key, x)
+        lowest = parts.sorted_list(scores, relevance, first, n, temperature, order, key, x)
         pairs, divisor = _pairs_of(key, n), 1.0
         if pairs == 0:
             continue
@@ -70,20 +56,20 @@ def logistic(
             # Relevant items come last; the normaliser takes their gains first.
             p = 0
             while p < n and key[n - 1 - p] > 0.0:
-                gains[p] = gain_of_grade(key[n - 1 - p], gain)
+                gains[p] = parts.gain_of_grade(key[n - 1 - p], gain)
                 p += 1
-            divisor = normaliser(formula, gains, p)
-        if divisor == 0.0 or not lowest >= -WIDEST or pairs > most_pairs[0] + most_pairs[1] * n:
+            divisor = parts.normaliser(formula, gains, p)
+        if divisor == 0.0 or not lowest >= -parts.WIDEST or pairs > most_pairs[0] + most_pairs[1] * n:
             losses[t], left = LEFT, left + 1
             continue
         if weighting == BY_SWAP:
             for k in range(n):
-                gains[k] = gain_of_grade(key[k], gain) / divisor
+                gains[k] = parts.gain_of_grade(key[k], gain) / divisor
             # Relative to the highest score, scores that differ by less than its rounding would be ties.
             for k in range(n):
                 raw[k] = scores[first + order[k]]
             has_ties = _discounts(raw, n, table, by_score, block, own, inside)
-        exponentials(x, n, power)
+        parts.exponentials(x, n, power)
         for k in range(n):
             slope[k], bend[k] = 0.0, 0.0
         start, loss = 0, 0.0
@@ -133,7 +119,7 @@ def _compare(i, start, power, odds, logs):
     inverse = 1.0 / power[i]
     for j in range(start):
         odds[j] = power[j] * inverse
-    logarithms_of_next(odds, start, logs)
+    parts.logarithms_of_next(odds, start, logs)
 
 
 @part
@@ -168,7 +154,7 @@ def _add_curvature(i, start, weights, odds, bent, bend):
 @part
 def _discounts(x, n, table, by_score, block, own, inside):
     """Write each item's block of tied scores, its mean discount, and the mean gap of two discounts of the block."""
-    ascending(x, n, by_score)
+    parts.ascending(x, n, by_score)
     has_ties = False
     stop = n
     while stop > 0:
@@ -196,12 +182,12 @@ def _below_highest(values, limits, tops, below):
     """Write the highest value of each list, and all values less this."""
     for t in range(len(limits) - 1):
         start, stop = np.uint64(limits[t]), np.uint64(limits[t + 1])
-        if stop - start < LONG:
+        if stop - start < parts.LONG:
             top = -np.inf
             for i in range(start, stop):
                 top = values[i] if values[i] > top else top
         else:
-            top = highest(values, limits[t], limits[t + 1] - limits[t])
+            top = parts.highest(values, limits[t], limits[t + 1] - limits[t])
         tops[t] = top
         for i in range(start, stop):
             below[i] = values[i] - top
@@ -235,9 +221,9 @@ def _sums(target, x, power, limits, totals, gains, others):
 @compiled("i8(f8[::1],f8[::1],i8[::1],i8,f8,f8,f8[::1],f8[::1])")
 def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes):
     """See `rankbound.kernels.Kernel`; `kind` is one of the targets, and `rel` the lowest relevant grade of `ONE`."""
-    if not is_valid(scores, relevance, offsets, largest):
+    if not parts.is_valid(scores, relevance, offsets, largest):
         return -1
-    informative, left, begin, size = 0, 0, 0, max(longest(offsets), BLOCK)
+    informative, left, begin, size = 0, 0, 0, max(parts.longest(offsets), BLOCK)
     x, power, target, shifted = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     tops, totals, gains, others, logs = np.empty((5, BLOCK))
     while begin < len(offsets) - 1:
@@ -248,14 +234,14 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
         limits, slope = offsets[begin : end + 1] - first, slopes[first:last]
         if kind == SOFTMAX:
             _below_highest(relevance[first:last], limits, tops, shifted)
-            exponentials(shifted, last - first, target)
+            parts.exponentials(shifted, last - first, target)
         else:
             _targets(relevance[first:last], kind, rel, target)
             tops[:] = 1.0
         _below_highest(scores[first:last], limits, others, x)
-        exponentials(x, last - first, power)
+        parts.exponentials(x, last - first, power)
         _sums(target, x, power, limits, totals, gains, others)
-        logarithms_of_next(others, end - begin, logs)
+        parts.logarithms_of_next(others, end - begin, logs)
         for t in range(end - begin):
             if kind == ONE and totals[t] > 1.0:
                 return -1
@@ -278,23 +264,23 @@ def list_mle(scores, relevance, offsets, cutoff, losses, slopes):
 
     See `rankbound.kernels.Kernel`.
     """
-    if not is_valid(scores, relevance, offsets, np.inf):
+    if not parts.is_valid(scores, relevance, offsets, np.inf):
         return -1
-    size = longest(offsets)
+    size = parts.longest(offsets)
     order, key, x = np.empty(size, np.int64), np.empty(size), np.empty(size)
     power, sums = np.empty(size), np.empty(size)
     informative, left = 0, 0
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
         losses[t], slopes[first : first + n] = 0.0, 0.0
-        lowest = sorted_list(scores, relevance, first, n, 1.0, order, key, x)
+        lowest = parts.sorted_list(scores, relevance, first, n, 1.0, order, key, x)
         if n == 0 or key[n - 1] <= 0.0:
             continue
         informative += 1
-        if not lowest >= -WIDEST:
+        if not lowest >= -parts.WIDEST:
             losses[t], left = LEFT, left + 1
             continue
-        exponentials(x, n, power)
+        parts.exponentials(x, n, power)
         # The sum over each item's grade and those below, from the lowest grade up.
         start, total = 0, 0.0
         while start < n:

@@ -13,17 +13,8 @@ import math
 
 import numpy as np
 
-from rankbound.kernels import LEFT, compiled, exact_part, part
+from rankbound.kernels import LEFT, compiled, exact_part, part, parts
 from rankbound.kernels.formulas import AP, BAND, DCG, ITEM_COST, METHODS, ORDER, PAIR_COST, RANK_SUM, ROW_COST
-from rankbound.kernels.parts import (
-    ascending,
-    discount_of_rank,
-    exponentials,
-    gain_of_grade,
-    is_valid,
-    longest,
-    normaliser,
-)
 
 INTERPOLATED, AUTO = map(METHODS.index, ("interpolated", "auto"))
 
@@ -43,9 +34,9 @@ def smooth_metric(
 
     `formula` are the numbers of a `Formula`, `matrices` those of the sigmoid and of its slope.
     """
-    if not is_valid(scores, relevance, offsets, largest):
+    if not parts.is_valid(scores, relevance, offsets, largest):
         return -1
-    informative, left, size = 0, 0, longest(offsets)
+    informative, left, size = 0, 0, parts.longest(offsets)
     order = np.empty(size, np.int64)
     x, power, inverse, slope, gains = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     for t in range(len(offsets) - 1):
@@ -57,7 +48,7 @@ def smooth_metric(
                 slopes[first + i] = 0.0
             continue
         informative += 1
-        divisor = normaliser(formula, gains, p)
+        divisor = parts.normaliser(formula, gains, p)
         lowest = (bottom - top) / temperature
         if divisor == 0.0 or lowest == -np.inf:
             losses[t], left = LEFT, left + 1
@@ -90,7 +81,7 @@ def _targets_first(scores, relevance, first, n, formula, order, gains, x):
         y = relevance[first + i]
         if y > 0.0 and y >= rel:
             order[p] = i
-            gains[p] = gain_of_grade(y, gain) if kind == DCG else 1.0
+            gains[p] = parts.gain_of_grade(y, gain) if kind == DCG else 1.0
             p += 1
         else:
             rest -= 1
@@ -109,7 +100,7 @@ def _by_powers(x, p, n, formula, gains, temperature, top, power, inverse, slope)
     """
     for j in range(n):
         inverse[j] = (x[j] - top) / temperature
-    exponentials(inverse, n, power)
+    parts.exponentials(inverse, n, power)
     for j in range(n):
         slope[j] = 0.0
     value = 0.0
@@ -256,7 +247,7 @@ def rows_of(scores, n, temperature, row, local):
             row[i] = int(box[i] - lowest) + BAND
         return int(highest - lowest) + 1 + 2 * BAND
     order = np.empty(n, np.int64)
-    ascending(box, n, order)
+    parts.ascending(box, n, order)
     last, before = BAND, lowest
     for k in range(n):
         last += int(min(box[order[k]] - before, BAND + 1.0))
@@ -331,7 +322,7 @@ def _term(formula, gain, temperature, above, among):
         return above, 1.0, 0.0
     rank = above + 0.5
     if kind == DCG:
-        value, by_above = discount_of_rank(rank, discount)
+        value, by_above = parts.discount_of_rank(rank, discount)
         value, by_above, by_among = gain * value, gain * by_above, 0.0
     else:
         value, by_among = (among + 0.5) / rank, 1.0 / rank

@@ -108,7 +108,7 @@ class SoftRankLoss(RankChancesLoss):
 
     def __init__(self, *, metric: str | Metric = "nDCG", deviation: float = 1.0) -> None:
         super().__init__(metric)
-        require("deviation", deviation, deviation > 0, "a number above 0")
+        require("deviation", f"{deviation:g}", deviation > 0, "a number above 0")
         self.deviation = deviation
 
     def mean_discounts(self, scores: Tensor, relevant: Tensor, lists: Lists, table: Tensor) -> Tensor:

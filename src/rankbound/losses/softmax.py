@@ -140,7 +140,7 @@ class XENDCGLoss(CrossEntropyLoss):
 
     def __init__(self, *, gamma: float = 0.5, draw: bool = False, seed: int = 0) -> None:
         super().__init__()
-        require("gamma", gamma, 0 <= gamma <= 1, "a number from 0 to 1")
+        require("gamma", f"{gamma:g}", 0 <= gamma <= 1, "a number from 0 to 1")
         self.gamma, self.draw, self.seed = gamma, draw, seed
         self._without_draws = "draw=false" if draw else ""
         # On the CPU, so that the draws don't depend on the device.

@@ -76,7 +76,7 @@ class Metric(ABC):
         span: the smallest and the largest value that any order of any list can have; rounding is clipped to it.
         unjudged: the treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
             `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
-        limits: a condition and what it expects, by parameter; those of a class replace those that it inherits.
+        limits: a condition and what it expects, by parameter; those of a class are added to those that it inherits.
         formula: the number of the formula by which compiled evaluation and losses know the metric, if any. It counts
             for the class that sets it alone: a subclass may change what it inherits.
 
@@ -95,12 +95,14 @@ class Metric(ABC):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
+        kinds = (kind for kind in (*reversed(cls.__bases__), cls) if issubclass(kind, Metric))
+        cls.limits = {parameter: limit for kind in kinds for parameter, limit in kind.limits.items()}
         dataclass(frozen=True, kw_only=True)(cls)
-        # The methods below do; a subclass that has the decorator, too, sets its own.
+        # `_refuse` stands in for them; with them, a class that has the decorator as well would be refused.
         for name in ("__setattr__", "__delattr__"):
             delattr(cls, name)
 
-    __setattr__ = __delattr__ = _refuse  # type: ignore[assignment]
+    __setattr__ = __delattr__ = _refuse
 
     @abstractmethod
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -248,10 +250,7 @@ class Metric(ABC):
             if cutoff < 1:
                 raise ValueError(f"{found} {cutoff}, expected at least 1")
             require_exact(int(cutoff), found)
-        limits: Limits = {}
-        for kind in reversed(type(self).__mro__):
-            limits = limits | vars(kind).get("limits", {})
-        for parameter, (is_valid, expected) in limits.items():
+        for parameter, (is_valid, expected) in self.limits.items():
             if not is_valid(value := getattr(self, parameter)):
                 raise ValueError(f"metric {self.name}: found {parameter}={value}, expected {expected}")
 
@@ -479,8 +478,9 @@ class SortedLists:
             # A sum over items of gain times discount.
             totals = metric._totals(self.lists)
             mean = (totals.index_select(0, self.above + self.size) - totals.index_select(0, self.above)) / self.size
-            terms = metric.gains(self.ranked).to(torch.float64) * mean
-            return ratio(self.lists.sum(terms), metric.normaliser(self.ranked, self.lists))
+            terms: Tensor = metric.gains(self.ranked).to(torch.float64) * mean
+            divisor: Tensor = metric.normaliser(self.ranked, self.lists)
+            return ratio(self.lists.sum(terms), divisor)
         relevant, inside, before, p = self._counts(formula.rel)
         if formula.kind == formulas.AP:
             return ratio(self.lists.sum(torch.where(relevant, self._precision(inside, before, formula), 0.0)), p)
@@ -522,7 +522,9 @@ def _harmonic_difference(start: Tensor, count: Tensor) -> Tensor:
     table, size, stop = _harmonic_on(start.device), formulas.HARMONIC_SIZE, start + count
     low = table.index_select(0, stop.clamp(max=size)) - table.index_select(0, start.clamp(max=size))
     large, beyond = (one.clamp(min=size).to(torch.float64) + 0.5 for one in (start, stop))
-    return low + torch.log1p((beyond - large) / large) + formulas.harmonic_tail(beyond) - formulas.harmonic_tail(large)
+    logs = low + torch.log1p((beyond - large) / large)
+    difference: Tensor = logs + formulas.harmonic_tail(beyond) - formulas.harmonic_tail(large)
+    return difference
 
 
 @cache
