@@ -73,7 +73,7 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
     number = int(cutoff[:_MOST_DIGITS])
     if number < 1:
         raise ValueError(f"{what} {text!r}: found cut-off {cutoff}, expected at least 1")
-    require_exact(number, f"{what} {name}: found cut-off")
+    require(f"{what} {name}", f"cut-off {number:.16g}", number <= LARGEST_EXACT, f"at most 2^53 ({LARGEST_EXACT})")
     return name, parameters, number
 
 
@@ -138,13 +138,6 @@ def require(name: str, value: object, valid: bool, expected: str) -> None:
 def require_one_of(name: str, value: str, known: Collection[str]) -> None:
     """Raise `ValueError` for a value that isn't among the known ones."""
     require(name, value, value in known, f"one of {', '.join(known)}")
-
-
-def require_exact(number: float, found: str) -> None:
-    """Raise `ValueError`, which begins with `found`, for a whole parameter that double precision does not hold."""
-    if number > LARGEST_EXACT:
-        digits = f"{number:.16g}" if number < 1e300 else "a larger number"
-        raise ValueError(f"{found} {digits}, expected at most 2^53 ({LARGEST_EXACT})")
 
 
 def is_number(text: str) -> bool:

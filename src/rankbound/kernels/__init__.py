@@ -159,7 +159,9 @@ def _kept_source(folder: Path, function: Callable[..., Any]) -> Path:
 def cache_folder() -> Path | None:
     """Return the folder of the compiled kernels, which is made; None if it can't be written or isn't the user's own."""
     try:
-        folder = _user_cache() / "rankbound" / f"kernels-{_digest_of_sources()}"
+        # Numba itself doesn't notice changes of functions that another calls.
+        sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+        folder = _user_cache() / "rankbound" / f"kernels-{hashlib.sha256(sources).hexdigest()[:16]}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if hasattr(os, "getuid"):
             found = folder.stat()
@@ -180,11 +182,3 @@ def _user_cache() -> Path:
     if sys.platform == "darwin":
         return Path("~/Library/Caches").expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-
-
-def _digest_of_sources() -> str:
-    """Return a digest of this package's code; Numba itself doesn't notice changes of functions that another calls."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]

@@ -53,14 +53,8 @@ if TYPE_CHECKING:
 Reduction = Literal["none", "mean", "sum"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
-Reference = Callable[[Tensor, Tensor, Lists], Tensor]
-"""The function of scores, relevance and lists that a kernel computes, differentiable twice."""
-
-Formula = Callable[..., Tensor]
-"""A function of scores, relevance, lists and weights of items (or None), differentiable twice."""
-
-Run = Callable[..., tuple[Tensor, Tensor]]
-"""The function of a `GpuKernel`."""
+Reference = Callable[..., Tensor]
+"""The function of scores, relevance, lists, and perhaps weights, that a kernel computes, differentiable twice."""
 
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 _NO_CURVATURE: Array = np.empty(0)
@@ -427,9 +421,9 @@ class RankingLoss(nn.Module, ABC):
                 return reference(x, y, own)
             return self.of_lists(x, y, own) if w is None else self.of_weighted_lists(x, y, own, w)
 
-        (run, longest), key = kernel, (self.full_text, scores.dtype, scores.device)
+        longest, key = kernel[1], (self.full_text, scores.dtype, scores.device)
         if key not in _RELIABLE:
-            _RELIABLE[key] = _is_reliable(self.full_text, run, formula, scores)
+            _RELIABLE[key] = _is_reliable(self.full_text, kernel, formula, scores)
         # The limits of lists are read for kernels that need them alone.
         is_long = np.diff(lists.limits) > longest if longest < np.inf else np.zeros(len(lists), np.bool_)
         if not _RELIABLE[key] or (is_long.all() and len(lists) and longest < np.inf):
@@ -437,7 +431,7 @@ class RankingLoss(nn.Module, ABC):
 
         def losses_of(long: bool, items: Tensor | slice, own: Lists) -> Tensor:
             share = scores[items], relevance[items], own, None if weights is None else weights[items]
-            return (formula(*share) if long else _by_kernel(run, formula, *share)).to(torch.float64)
+            return (formula(*share) if long else _by_kernel(kernel, formula, *share)).to(torch.float64)
 
         shares = lists._shares(is_long)
         places = [lists._places(is_long == long) for long, _, _ in shares]
@@ -609,11 +603,11 @@ def attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
 
 
 def _by_kernel(
-    run: Run, formula: Formula, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None
+    kernel: GpuKernel, formula: Reference, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None
 ) -> Tensor:
     """Return the losses of a kernel, float64 `(n_lists,)`, differentiable twice by the scores."""
     with torch.no_grad():
-        losses, slopes = run(scores.detach(), relevance, lists, weights)
+        losses, slopes = kernel[0](scores.detach(), relevance, lists, weights)
 
     def product(direction: Tensor) -> Tensor:
         return hessian_product(partial(formula, w=weights), scores, relevance, lists, direction)
@@ -621,13 +615,13 @@ def _by_kernel(
     return with_gradient(scores, losses, slopes, lists, product)
 
 
-def _is_reliable(text: str, run: Run, formula: Formula, like: Tensor) -> bool:
+def _is_reliable(text: str, kernel: GpuKernel, formula: Reference, like: Tensor) -> bool:
     """Return true if the kernel has the formula's values and slopes for scores `like` these; otherwise warn."""
     lists = Lists.of_sizes(torch.tensor(COMPARED, device=like.device))
     place = lists.position
     x = torch.sin(2.7 * torch.arange(lists.n_items, device=like.device).to(like)).mul(4).round() / 2
     graded = torch.where(place % 4 == 1, 1 + place % 3, 0)
-    compared = 0
+    compared, flaw = 0, ""
     with waiting(True):
         for y in (graded, (place == 0).to(graded)):
             try:
@@ -636,28 +630,26 @@ def _is_reliable(text: str, run: Run, formula: Formula, like: Tensor) -> bool:
                 # A loss may refuse lists of several relevant items.
                 continue
             try:
-                found = _differentiated(partial(_by_kernel, run, formula, weights=None), x, y, lists)
+                found = _differentiated(partial(_by_kernel, kernel, formula, weights=None), x, y, lists)
             except Exception as error:
-                return _warned(text, like, f"cannot be used ({type(error).__name__}: {str(error)[:300]})")
+                flaw = f"cannot be used ({type(error).__name__}: {str(error)[:300]})"
+                break
             compared += 1
             for one, other in zip(found, expected, strict=True):
                 limit = TOLERANCES[like.dtype] * float(other.nan_to_num().abs().max().clamp(min=1e-3))
                 if not torch.allclose(one, other.to(one), rtol=0, atol=limit, equal_nan=True):
-                    return _warned(text, like, "has other values than the formula")
-    return compared > 0
+                    flaw = "has other values than the formula"
+    if flaw:
+        warnings.warn(
+            f"{text}: its kernel in Triton {flaw} for {like.dtype} scores on {like.device}; PyTorch's formula is used, "
+            "which takes longer; RANKBOUND_FAST=0 switches kernels off, and this warning",
+            stacklevel=2,
+        )
+    return compared > 0 and not flaw
 
 
-def _differentiated(function: Formula, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
+def _differentiated(function: Reference, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
     with torch.enable_grad():
         leaf = scores.clone().requires_grad_()
         losses = function(leaf, relevance, lists)
         return losses.detach(), torch.autograd.grad(losses.nansum(), leaf)[0]
-
-
-def _warned(text: str, like: Tensor, what: str) -> bool:
-    warnings.warn(
-        f"{text}: its kernel in Triton {what} for {like.dtype} scores on {like.device}; PyTorch's formula is used, "
-        "which takes longer; RANKBOUND_FAST=0 switches kernels off, and this warning",
-        stacklevel=2,
-    )
-    return False

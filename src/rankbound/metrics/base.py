@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 import numpy as np
 import numpy.typing as npt
 
-from rankbound.kernels import formulas
+from rankbound.kernels import formulas, usable
 from rankbound.kernels.formulas import Floats, Formula, Integers
 from rankbound.lazy import ArrayLike, Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.texts import LARGEST_EXACT, require_exact, text_of
+from rankbound.texts import LARGEST_EXACT, text_of
 
 # Number of orders of a list's ties over which a metric without a closed form is averaged.
 TIE_BREAKS = 200
@@ -35,10 +35,24 @@ Limits = dict[str, tuple[Callable[[Any], bool], str]]
 """Conditions of parameters by their names, each with what it expects."""
 
 PERSISTENCE: Limits = {"p": (lambda p: 0 <= p < 1, "a persistence in [0, 1)")}
-SUMMED_RANKS: Limits = {
-    "cutoff": (lambda k: k is None or k <= MOST_RANKS, f"at most {MOST_RANKS}, over whose ranks the divisor is summed")
-}
 
+
+def cutoff_to(most: int, expected: str) -> Limits:
+    """Return the limit of a cut-off, if there is one."""
+    return {"cutoff": (lambda k: k is None or (isinstance(k, Integral) and 1 <= k <= most), expected)}
+
+
+def scale_to(largest: int) -> Limits:
+    """Return the limit of the highest grade of a scale."""
+    return {"max": (lambda top: 1 <= top <= largest, f"the highest grade, 1 to {largest}")}
+
+
+def one_of(parameter: str, known: Sequence[str]) -> Limits:
+    """Return the limit of a parameter that is one of the known texts."""
+    return {parameter: (lambda value: value in known, f"one of {', '.join(known)}")}
+
+
+SUMMED_RANKS = cutoff_to(MOST_RANKS, f"1 to {MOST_RANKS}, over whose ranks the divisor is summed")
 
 # The parameters of a formula, by a metric's attributes.
 PARAMETERS = {name: name for name in ("rel", "gain", "discount", "cutoff", "normalised")} | {"persistence": "p"}
@@ -90,7 +104,7 @@ class Metric(ABC):
     uses_grades: ClassVar[bool] = True
     span: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     unjudged: ClassVar[Unjudged] = "not relevant"
-    limits: ClassVar[Limits] = {}
+    limits: ClassVar[Limits] = cutoff_to(LARGEST_EXACT, f"a whole number from 1 to 2^53 ({LARGEST_EXACT})")
     formula: ClassVar[int | None] = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -243,16 +257,10 @@ class Metric(ABC):
         return text_of(self)
 
     def __post_init__(self) -> None:
-        if (cutoff := getattr(self, "cutoff", None)) is not None:
-            found = f"metric {self.name}: found cut-off"
-            if not isinstance(cutoff, Integral):
-                raise ValueError(f"{found} {cutoff}, expected a whole number from 1")
-            if cutoff < 1:
-                raise ValueError(f"{found} {cutoff}, expected at least 1")
-            require_exact(int(cutoff), found)
         for parameter, (is_valid, expected) in self.limits.items():
-            if not is_valid(value := getattr(self, parameter)):
-                raise ValueError(f"metric {self.name}: found {parameter}={value}, expected {expected}")
+            if not is_valid(value := getattr(self, parameter, None)):
+                found = f"cut-off {value}" if parameter == "cutoff" else f"{parameter}={value}"
+                raise ValueError(f"metric {self.name}: found {found}, expected {expected}")
 
 
 def values_of(
@@ -290,7 +298,6 @@ def _values_of(
     by_kernel: bool | None = None,
 ) -> list[Tensor]:
     from rankbound import lists as checks
-    from rankbound.kernels import usable
     from rankbound.ranks import block_starts, descending_order
 
     flat = checks.as_tensor(scores, "scores").detach()
@@ -537,29 +544,15 @@ def _log_factorials_on(size: int, device: "torch.device") -> Tensor:
     return torch.from_numpy(formulas.log_factorials(size)).to(device)
 
 
-def scale_to(largest: int) -> Limits:
-    """Return the limit of the highest grade of a scale."""
-    return {"max": (lambda top: 1 <= top <= largest, f"the highest grade, 1 to {largest}")}
-
-
-def one_of(parameter: str, known: Sequence[str]) -> Limits:
-    """Return the limit of a parameter that is one of the known texts."""
-    return {parameter: (lambda value: value in known, f"one of {', '.join(known)}")}
-
-
 class Thresholded(Metric):
     """A metric of binary relevance: items of at least grade `rel` are relevant."""
 
     uses_grades: ClassVar[bool] = False
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    limits: ClassVar[Limits] = {"rel": (lambda rel: rel >= 1, "a grade from 1")}
+    limits: ClassVar[Limits] = {"rel": (lambda rel: 1 <= rel <= LARGEST_EXACT, "a grade from 1 to 2^53")}
 
     rel: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_exact(self.rel, f"metric {self.name}: found rel")
 
     def relevant(self, relevance: Tensor) -> Tensor:
         return relevance >= self.rel
