@@ -38,7 +38,23 @@ Pairs = tuple[Tensor, Tensor]
 """Pairs of items of one list: the indices of winners, and those of the losers."""
 
 
-class LambdaRankLoss(RankingLoss):
+class AdditiveLoss(RankingLoss):
+    """A loss of a metric that adds up over items, whose gains weights of items multiply (`Metric.weighted`)."""
+
+    def __init__(self, of: str | Metric) -> None:
+        super().__init__()
+        parsed = metric(of)
+        if not isinstance(parsed, AdditiveMetric):
+            raise ValueError(
+                f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
+            )
+        self._of, self.metric = parsed, str(parsed)
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
+        return self.of_lists(scores, self._of.weighted(relevance, weights), lists)
+
+
+class LambdaRankLoss(AdditiveLoss):
     r"""LambdaRank (Burges 2010): pairs weighted by the change in the metric when the two items swap ranks.
 
     $$L = \sum_{g_i > g_j} \left|\Delta M_{ij}\right| \log\left(1 + e^{-(s_i - s_j)/\tau}\right), \qquad
@@ -67,10 +83,9 @@ class LambdaRankLoss(RankingLoss):
     """The weights of pairs, as in `LambdaLoss`."""
 
     def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
-        super().__init__()
+        super().__init__(metric)
         require_temperature(temperature)
-        self.temperature, self._of = temperature, additive_metric(metric)
-        self.metric = str(self._of)
+        self.temperature = temperature
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         losses, slopes = torch.zeros(2, lists.n_items, dtype=torch.float64, device=scores.device)
@@ -88,9 +103,6 @@ class LambdaRankLoss(RankingLoss):
             return product
 
         return with_gradient(scores, lists.sum(losses).to(scores), slopes.to(scores), lists, hessian_product)
-
-    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
-        return self.of_lists(scores, self._of.weighted(relevance, weights), lists)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -208,16 +220,6 @@ def _pairs_with_a_discount(weights: "SwapWeights", lists: Lists) -> Iterator[Pai
     yield from pairs_by_gain(weights.gains, lists, winners=counts)
     if not bool(counts.all()):
         yield from pairs_by_gain(weights.gains, lists, winners=~counts, losers=counts)
-
-
-def additive_metric(of: str | Metric) -> AdditiveMetric:
-    """Return the metric; ValueError for one that doesn't add up over items."""
-    parsed = metric(of)
-    if not isinstance(parsed, AdditiveMetric):
-        raise ValueError(
-            f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
-        )
-    return parsed
 
 
 def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:

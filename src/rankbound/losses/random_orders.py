@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from rankbound.lists import Lists, may_read
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.lambda_loss import additive_metric, discounts
+from rankbound.losses.lambda_loss import AdditiveLoss, discounts
 from rankbound.metrics import Metric
 from rankbound.smooth_ranks import require_temperature
 from rankbound.texts import require
@@ -34,18 +34,13 @@ SMALLEST_TOTAL = 1e-10
 """Totals of rows and columns are divided by at least this."""
 
 
-class RankChancesLoss(RankingLoss):
+class RankChancesLoss(AdditiveLoss):
     r"""The negative expectation of a metric $\sum_i g(y_i)\, d(R_i) / Z$ over the chances of items to be at ranks.
 
     $$L = -\frac1Z \sum_i g(y_i) \sum_r d(r)\, P_{ri}$$
 
-    A subclass defines $P_{ri}$. Weights of items multiply the metric's gains (`Metric.weighted`).
+    A subclass defines $P_{ri}$.
     """
-
-    def __init__(self, metric: str | Metric) -> None:
-        super().__init__()
-        self._of = additive_metric(metric)
-        self.metric = str(self._of)
 
     @abstractmethod
     def mean_discounts(self, scores: Tensor, relevant: Tensor, lists: Lists, table: Tensor) -> Tensor:
@@ -71,9 +66,6 @@ class RankChancesLoss(RankingLoss):
         means = self.mean_discounts(scores.to(torch.float64), gains > 0, lists, table)
         losses = -share * lists.sum(gains * means)
         return torch.where(self.informative(relevance, lists), losses, 0.0).to(scores.dtype)
-
-    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
-        return self.of_lists(scores, self._of.weighted(relevance, weights), lists)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with a gain above 0."""
