@@ -355,17 +355,6 @@ class CLiMFLoss(RelevantItemsLoss, ItemSum):
 
         return with_gradient(own, losses, slopes, kept, hessian_product).to(scores.dtype)
 
-    @torch.no_grad()
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        own, kept, mask, _ = self.relevant(scores, relevance, lists)
-        # Without the item itself, whose slope in both orders is 1/4.
-        bends = smooth_ranks.sigmoid_slope(own) + 2 * kernel_sums(own, kept, (mask,), SIGMOID_SLOPE).squeeze(1) - 0.5
-        if mask is not None:
-            return (bends * mask).to(scores)
-        curvature = torch.zeros_like(scores)
-        curvature[relevance >= self.rel] = bends.to(scores)
-        return curvature
-
 
 @lru_cache(maxsize=256)
 def _smooth_kernel(
