@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field
 from functools import cache, lru_cache
 from importlib import import_module
-from numbers import Integral
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import numpy as np
@@ -39,7 +38,7 @@ PERSISTENCE: Limits = {"p": (lambda p: 0 <= p < 1, "a persistence in [0, 1)")}
 
 def cutoff_to(most: int, expected: str) -> Limits:
     """Return the limit of a cut-off, if there is one."""
-    return {"cutoff": (lambda k: k is None or (isinstance(k, Integral) and 1 <= k <= most), expected)}
+    return {"cutoff": (lambda k: k is None or (isinstance(k, int | np.integer) and 1 <= k <= most), expected)}
 
 
 def scale_to(largest: int) -> Limits:
