@@ -104,10 +104,10 @@ def test_tables_equal_the_distributions_that_they_were_made_of(tables: Distribut
     for gain in GAINS:
         assert tables.gains(gain)[1] == tables.of(9, 4).gain(gain) == ones[0].gain(gain)  # type: ignore[arg-type]
     for wrong, message in (
-        ([ones[0], ones[0]], "expected one metric and each list once"),
-        ([ones[0], score_distribution("nDCG", 9, 3, tilt=2.5)], "expected one metric and each list once"),
-        ([], "expected one metric and each list once"),
-        ([ones[0], score_distribution("AP", 9, 3)], "expected one tilt"),
+        ([ones[0], ones[0]], "expected one metric, one tilt and each list once"),
+        ([ones[0], score_distribution("nDCG", 9, 3, tilt=2.5)], "expected one metric, one tilt and each list once"),
+        ([], "expected one metric, one tilt and each list once"),
+        ([ones[0], score_distribution("AP", 9, 3)], "expected one metric, one tilt and each list once"),
     ):
         with pytest.raises(ValueError, match=message):
             DistributionTables.collect(wrong)

@@ -182,7 +182,7 @@ REFUSED = {
         "ndcg_cut": "expected a cut-off, as in ndcg_cut_10",
         "num_ret": "unknown name 'num_ret'",
         "ndgc": "Did you mean ndcg",
-        "P_0": "cut-off 0, expected at least 1",
+        "P_0": "cut-off 0, expected a whole number from 1",
         "map_10": "unknown name 'map'",
     },
     "terrier": {"AP": r"^names: found 'terrier', expected one of rankbound, ir_measures"},

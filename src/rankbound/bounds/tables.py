@@ -85,13 +85,11 @@ class DistributionTables:
             ValueError: for no distributions, several metrics or tilts, or a profile that occurs twice.
         """
         ordered = sorted(distributions, key=lambda entry: entry.profile.key)
-        metrics, tilts = {entry.metric for entry in ordered}, {entry.tilt for entry in ordered}
-        if len(tilts) > 1:
-            raise ValueError(f"found distributions of the tilts {sorted(tilts)}, expected one tilt")
-        if len(metrics) != 1 or len({entry.profile for entry in ordered}) != len(ordered):
+        kinds = {(entry.metric, entry.tilt) for entry in ordered}
+        if len(kinds) != 1 or len({entry.profile for entry in ordered}) != len(ordered):
             raise ValueError(
-                f"found {len(ordered)} distributions of the metrics {sorted(metrics)}, expected one metric "
-                "and each list once"
+                f"found {len(ordered)} distributions of the metrics and tilts {sorted(kinds)}, expected one metric, one "
+                "tilt and each list once"
             )
         return cls(
             metric=ordered[0].metric,
