@@ -88,8 +88,8 @@ class DistributionTables:
         kinds = {(entry.metric, entry.tilt) for entry in ordered}
         if len(kinds) != 1 or len({entry.profile for entry in ordered}) != len(ordered):
             raise ValueError(
-                f"found {len(ordered)} distributions of the metrics and tilts {sorted(kinds)}, expected one metric, one "
-                "tilt and each list once"
+                f"found {len(ordered)} distributions of the metrics and tilts {sorted(kinds)}, expected one metric, "
+                "one tilt and each list once"
             )
         return cls(
             metric=ordered[0].metric,

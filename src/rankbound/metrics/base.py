@@ -454,10 +454,8 @@ class SortedLists:
     the first of its relevant items has with probability $\binom{n-j}{m-1} / \binom{n}{m}$. It has the number of items
     `above` its block, the block's `size`, and its `place` therein.
 
-    Args:
-        ranked: `(n_items,)`, the relevance of each list by descending score.
-        starts: `(n_items,)`, true where a block of equal scores begins.
-        lists: the lists' limits.
+    `ranked` `(n_items,)` is the relevance of each list by descending score; `starts` `(n_items,)` is true where a block
+    of equal scores begins.
     """
 
     def __init__(self, ranked: Tensor, starts: Tensor, lists: Lists) -> None:
