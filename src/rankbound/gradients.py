@@ -244,9 +244,7 @@ class _Derivative(torch.autograd.Function):
             raise _no_batch_of_offsets()
         starts = offsets[-1:] * torch.arange(count, device=offsets.device).unsqueeze(1)
         together = torch.cat([(offsets[:-1] + starts).reshape(-1), offsets[-1:] * count])
-        flat = (
-            None if values is None else _copies(values, dim, count) for values, dim in zip(others, dims, strict=True)
-        )
+        flat = (None if one is None else _copies(one, dim, count) for one, dim in zip(others, dims, strict=True))
         result: Tensor = _Derivative.apply(function, kind, together, *flat)  # type: ignore[no-untyped-call]
         return result.reshape(count, -1), 0
 

@@ -107,9 +107,9 @@ def smooth_rank(
         ranks = smooth_ranks_of(exact, lists, (weight,), temperature=temperature, method=method)
         return ranks.squeeze(1).to(x.dtype)
 
-    return (
-        through_transforms(ranks_of, flat, offsets, weights) if is_transformed() else ranks_of(flat, offsets, weights)
-    )
+    if is_transformed():
+        return through_transforms(ranks_of, flat, offsets, weights)
+    return ranks_of(flat, offsets, weights)
 
 
 def smooth_ranks_of(

@@ -228,9 +228,8 @@ def _value(formula: Formula, relevant: RankedItems) -> Floats:
     if formula.kind == HIT:
         return np.minimum(reached.counts, 1).astype(np.float64)
     if formula.kind == RANK_SUM:
-        return np.where(
-            counts > 0, relevant.sum(relevant.ranks.astype(np.float64)) - counts * (counts + 1.0) / 2.0, np.nan
-        )
+        total = relevant.sum(relevant.ranks.astype(np.float64))
+        return np.where(counts > 0, total - counts * (counts + 1.0) / 2.0, np.nan)
     if formula.kind == RECIPROCAL_RANK:
         best = np.where(counts > 0, 0.0, np.nan)
         some = reached.counts > 0

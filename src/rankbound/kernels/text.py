@@ -160,10 +160,7 @@ def write_name(text, i, query, line, names, at):
     return at + end - begin
 
 
-@compiled(
-    "i8(u1[::1],i8,i8,i8,i1[::1],i8[::1],i8[::1],f4[:,::1],u1[::1],i4[::1])",
-    exact=True,
-)
+@compiled("i8(u1[::1],i8,i8,i8,i1[::1],i8[::1],i8[::1],f4[:,::1],u1[::1],i4[::1])", exact=True)
 def parse(text, first, largest_label, smallest, labels, queries, lines, features, names, ends):
     """Write the rows of whole lines, numbered from `first`, with feature indices from `smallest` on.
 
@@ -215,13 +212,9 @@ def extent(text, found):
                     last -= 1
                 first, behind = whole(text, begin)
                 index, end = whole(text, last)
-                if (
-                    behind < 0
-                    or end < 0
-                    or text[behind] != COLON
-                    or text[end] != COLON
-                    or (first == 0 and behind > begin + 1)
-                ):
+                if behind < 0 or end < 0 or text[behind] != COLON or text[end] != COLON:
+                    return -1
+                if first == 0 and behind > begin + 1:
                     return -1
                 smallest, largest = min(smallest, first), max(largest, index)
             most = max(most, label)

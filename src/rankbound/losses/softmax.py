@@ -359,9 +359,8 @@ class _Draws:
         size, share = self._blocks.size, self._blocks.lists.spread(informative).to(torch.float64)
         if cutoff is not None:
             # The share of each block's ranks that lie within the cut-off.
-            share = share * (
-                (cutoff + 1 - self._blocks.first).clamp(min=0).minimum(size) / size.clamp(min=1).to(torch.float64)
-            )
+            within = (cutoff + 1 - self._blocks.first).clamp(min=0).minimum(size)
+            share = share * (within / size.clamp(min=1).to(torch.float64))
         self._share, total = share.index_select(0, self._blocks.block), share * size
         if weights is not None:
             self._share = self._share * weights.to(share).index_select(0, self._blocks.order)

@@ -156,9 +156,8 @@ class PairError(RankedPairs):
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         total, ideal_ranks = _grade_sums(relevance, lists)
         # Ranks from 0: smaller terms keep more digits of the sum.
-        error = lists.sum(relevance.to(ranks.position) * (ranks.position - 1)) - (ideal_ranks - total).to(
-            ranks.position
-        )
+        found = lists.sum(relevance.to(ranks.position) * (ranks.position - 1))
+        error = found - (ideal_ranks - total).to(found)
         if self.norm == "pairs":
             return ratio(error, unequal_pairs(relevance, lists, ranks.sizes))
         if self.norm == "max":
