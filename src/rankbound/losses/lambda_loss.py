@@ -20,8 +20,6 @@ from rankbound.ranks import Ranks, tie_blocks
 from rankbound.smooth_ranks import pair_chunks, require_temperature, sigmoid_slope, softplus
 from rankbound.texts import require, require_one_of
 
-SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
-
 # Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
 PAIRS_PER_CHUNK = 1_000_000
 
@@ -200,7 +198,7 @@ class LambdaLoss(LambdaRankLoss):
         self, *, metric: str | Metric = "nDCG", scheme: str = "ndcg-loss2++", mu: float = 10.0, temperature: float = 1.0
     ) -> None:
         super().__init__(metric=metric, temperature=temperature)
-        require_one_of("scheme", scheme, SCHEMES)
+        require_one_of("scheme", scheme, ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"))
         require("mu", mu, mu >= 0, "a number from 0")
         self.scheme, self.mu = scheme, mu  # type: ignore[misc]
 

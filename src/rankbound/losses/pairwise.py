@@ -28,8 +28,6 @@ from rankbound.ranks import block_starts, blocks_of, tie_blocks
 from rankbound.smooth_ranks import Boxes, Kernel, PairSums, joined, require_method
 from rankbound.texts import require_one_of
 
-PAIR_WEIGHTS = ("uniform", "difference")
-
 # Distinct integer grades below this are found by counting, others by sorting.
 TABLED_GRADES = 1024
 
@@ -68,7 +66,7 @@ class PairLoss(ItemSum):
     def __init__(self, *, reduction: str = "mean", weight: str = "uniform") -> None:
         super().__init__()
         require_one_of("reduction", reduction, REDUCTIONS)
-        require_one_of("weight", weight, PAIR_WEIGHTS)
+        require_one_of("weight", weight, ("uniform", "difference"))
         self.reduction, self.weight = reduction, weight
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:

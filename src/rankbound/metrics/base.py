@@ -38,7 +38,7 @@ PERSISTENCE: Limits = {"p": (lambda p: 0 <= p < 1, "a persistence in [0, 1)")}
 
 def cutoff_to(most: int, expected: str) -> Limits:
     """Return the limit of a cut-off, if there is one."""
-    return {"cutoff": (lambda k: k is None or (isinstance(k, int | np.integer) and 1 <= k <= most), expected)}
+    return {"cutoff": (lambda k: k is None or (isinstance(k, int | np.integer) and 1 <= int(k) <= most), expected)}
 
 
 def scale_to(largest: int) -> Limits:
@@ -46,7 +46,7 @@ def scale_to(largest: int) -> Limits:
     return {"max": (lambda top: 1 <= top <= largest, f"the highest grade, 1 to {largest}")}
 
 
-def one_of(parameter: str, known: Sequence[str]) -> Limits:
+def one_of(parameter: str, *known: str) -> Limits:
     """Return the limit of a parameter that is one of the known texts."""
     return {parameter: (lambda value: value in known, f"one of {', '.join(known)}")}
 

@@ -17,10 +17,6 @@ from rankbound.kernels.formulas import Floats, Integers, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import SUMMED_RANKS, Array, Metric, Scaled, exp2, formula_of, has_numbers, one_of, ratio
 
-GAINS = ("exp2", "linear")
-
-DISCOUNTS = ("log2(r+1)", "log2(r)")
-
 # Powers of 2 between the largest gain and the largest number of a dtype: sums of a million gains don't overflow.
 ROOM_FOR_SUMS = 20
 
@@ -84,7 +80,7 @@ class AdditiveMetric(Metric):
 class GainMetric(AdditiveMetric):
     """A sum over items of the gain of the grade, `exp2` ($2^y - 1$) or `linear` ($y$)."""
 
-    limits = one_of("gain", GAINS)
+    limits = one_of("gain", "exp2", "linear")
     gain: str
 
     def gains(self, relevance: Tensor) -> Tensor:
@@ -163,7 +159,7 @@ class DCG(GainMetric):
     name = "DCG"
     span = (0.0, math.inf)
     formula = formulas.DCG
-    limits = one_of("discount", DISCOUNTS)
+    limits = one_of("discount", "log2(r+1)", "log2(r)")
     gain: str = "exp2"
     discount: str = "log2(r+1)"
     cutoff: int | None = None

@@ -14,10 +14,6 @@ from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Array, Metric, Thresholded, Values, one_of, ratio
 
-NORMS = ("none", "pairs", "max")
-
-WEIGHTS = ("uniform", "difference")
-
 
 class RankedPairs(Metric):
     """A metric that is linear in the ranks and in sums over the items above: its mean over ties is its value at theirs.
@@ -142,7 +138,7 @@ class PairError(RankedPairs):
     name = "PairError"
     span = (0.0, math.inf)
     higher_is_better = False
-    limits = one_of("norm", NORMS)
+    limits = one_of("norm", "none", "pairs", "max")
     norm: str = "none"
 
     def in_range(self, value: Values) -> Values:
@@ -242,7 +238,7 @@ class Kendall(PairMetric):
     """
 
     name = "Kendall"
-    limits = one_of("weight", WEIGHTS)
+    limits = one_of("weight", "uniform", "difference")
     weight: str = "uniform"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:

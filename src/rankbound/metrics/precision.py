@@ -28,8 +28,6 @@ from rankbound.metrics.base import (
 )
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 
-DIVISORS = ("relevant", "cutoff", "found")
-
 # The smoothing of Yilmaz and Aslam, as trec_eval has it.
 EPSILON = 1e-5
 
@@ -382,7 +380,7 @@ class AveragePrecision(Thresholded):
 
     name = "AP"
     formula = formulas.AP
-    limits = one_of("divisor", DIVISORS)
+    limits = one_of("divisor", "relevant", "cutoff", "found")
     divisor: str = "relevant"
     cutoff: int | None = None
 
