@@ -37,9 +37,6 @@ LONGEST = 2000
 LONGEST_VALUE = 80
 """Characters of a name or value in a message."""
 
-_MOST_DIGITS = 40
-_SEED_BITS = 63
-
 Kind = TypeVar("Kind")
 
 
@@ -70,7 +67,7 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
     if cutoff is None:
         return name, parameters, None
     # Python refuses to read thousands of digits.
-    number = int(cutoff[:_MOST_DIGITS])
+    number = int(cutoff[:40])
     if number < 1:
         raise ValueError(f"{what} {text!r}: found cut-off {cutoff}, expected at least 1")
     require(f"{what} {name}", f"cut-off {number:.16g}", number <= LARGEST_EXACT, f"at most 2^53 ({LARGEST_EXACT})")
@@ -261,7 +258,7 @@ def derive_seed(*parts: str | int | float | None) -> int:
 
     text = json.dumps(parts, ensure_ascii=True, allow_nan=False)
     digest = hashlib.sha256(text.encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 @cache
