@@ -200,8 +200,7 @@ class TopicMetrics:
     """Metrics by topic of a LightGBM `Dataset` or an XGBoost `DMatrix`; a call returns their means."""
 
     def __init__(self, *metrics: str | Metric) -> None:
-        if not metrics:
-            raise ValueError("metrics: found none, expected at least one, such as nDCG@10")
+        require("metrics", "none", len(metrics) > 0, "at least one, such as nDCG@10")
         self.metrics = tuple(dict.fromkeys(map(metric, metrics)))
         # XGBoost's scikit-learn classes ask for it before they call without groups, which is refused by name.
         self.__name__ = repr(self)

@@ -61,15 +61,13 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
         key, separator, value = (piece.strip() for piece in part.partition("="))
         if not separator:
             raise ValueError(f"{what} {text!r}: expected parameters as name=value, found ({inside})")
-        if key in parameters:
-            raise ValueError(f"{what} {text!r}: found {key} twice, expected each parameter once")
+        require(f"{what} {text!r}", f"{key} twice", key not in parameters, "each parameter once")
         parameters[key] = value
     if cutoff is None:
         return name, parameters, None
     # Python refuses to read thousands of digits.
     number = int(cutoff[:40])
-    if number < 1:
-        raise ValueError(f"{what} {text!r}: found cut-off {cutoff}, expected at least 1")
+    require(f"{what} {text!r}", f"cut-off {cutoff}", number >= 1, "at least 1")
     require(f"{what} {name}", f"cut-off {number:.16g}", number <= LARGEST_EXACT, f"at most 2^53 ({LARGEST_EXACT})")
     return name, parameters, number
 

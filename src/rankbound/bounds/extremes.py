@@ -20,6 +20,7 @@ from rankbound.lazy import ArrayLike, Lists, Tensor, torch
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.precision import RBP
+from rankbound.texts import require
 
 if TYPE_CHECKING:
     from rankbound.bounds.orders import Profile
@@ -326,15 +327,14 @@ def checked_counts(of: Metric, n: Counts, p: Counts) -> tuple[Integers, Integers
     if bool(((counts < 0) | (counts > sizes) | (sizes < 1)).any()):
         raise ValueError("n, p: expected 0 <= p <= n and n >= 1 everywhere")
     longest, one = int(sizes.max(initial=0)), np.ones(1, dtype=np.int64)
-    if longest > MOST_ITEMS:
-        raise ValueError(f"n: found a list of {longest:,} items, expected at most {MOST_ITEMS:,}")
+    require("n", f"a list of {longest:,} items", longest <= MOST_ITEMS, f"at most {MOST_ITEMS:,}")
     sizes, counts = sizes.astype(np.int64), counts.astype(np.int64)
     if isinstance(of, AdditiveMetric) and not isinstance(of, RBP):
         items = longest
     else:
         items = int(sizes.sum()) if of.binary_extremes(one, one) is None else 0
-    if items > LONGEST:
-        raise ValueError(f"n: found {items:,} items, expected at most {LONGEST:,} for {of}, which adds up their ranks")
+    expected = f"at most {LONGEST:,} for {of}, which adds up their ranks"
+    require("n", f"{items:,} items", items <= LONGEST, expected)
     return sizes, counts
 
 

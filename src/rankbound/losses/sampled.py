@@ -142,8 +142,7 @@ def warp_rank(scores: ArrayLike, true: int) -> int:
     3
     """
     values = as_tensor(scores, "scores")
-    if not 0 <= true < len(values):
-        raise ValueError(f"true: found {true}, expected an index below {len(values)}")
+    require("true", true, 0 <= true < len(values), f"an index below {len(values)}")
     return int((values >= values[true]).sum()) - 1
 
 
