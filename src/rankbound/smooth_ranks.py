@@ -21,17 +21,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from numbers import Real
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from rankbound.gradients import through_transforms, with_derivatives
 from rankbound.kernels import usable
-from rankbound.kernels.formulas import BAND, COSTS, COSTS_OF_REFERENCE, METHODS, ORDER
+from rankbound.kernels.formulas import BAND, COSTS, COSTS_OF_REFERENCE, METHODS, ORDER, Array, Integers, Mask
 from rankbound.lists import (
     ArrayLike,
     Lists,
@@ -219,14 +217,14 @@ def interpolation_pays(
     return n_targets * lists.sizes * pair > n_fields * (lists.sizes * item + rows * row)
 
 
-def long_enough(lists: Lists, n_fields: int, costs: tuple[float, float, float]) -> npt.NDArray[np.bool_]:
+def long_enough(lists: Lists, n_fields: int, costs: tuple[float, float, float]) -> Mask:
     """Return `interpolation_pays` by the lists' sizes alone, where a GPU isn't waited for to learn more."""
     (pair, item, row), n = costs, np.diff(lists.limits).astype(np.float64)
-    pays: npt.NDArray[np.bool_] = n * n * pair > n_fields * (n * item + np.minimum(n, USUAL_ROWS) ** 2 * row)
+    pays: Mask = n * n * pair > n_fields * (n * item + np.minimum(n, USUAL_ROWS) ** 2 * row)
     return pays
 
 
-def shares_of(methods: Tensor | npt.NDArray[Any], lists: Lists) -> list[tuple[int, Tensor | slice, Lists]]:
+def shares_of(methods: Tensor | Array, lists: Lists) -> list[tuple[int, Tensor | slice, Lists]]:
     """Return the lists of each method of `methods` `(n_lists,)`: the method, the lists' items, and their limits."""
     if isinstance(methods, np.ndarray):
         return lists._shares(methods)
@@ -250,7 +248,7 @@ def joined(parts: Sequence[Tensor], places: Sequence[Tensor | slice]) -> Tensor:
 
 
 def pair_chunks(
-    begin: Tensor, end: Tensor, most: int, counts: npt.NDArray[np.int64] | None = None
+    begin: Tensor, end: Tensor, most: int, counts: Integers | None = None
 ) -> Iterator[tuple[slice, Lists, Tensor]]:
     """Yield chunks of about `most` pairs of each target `k` with the places `begin[k]` to `end[k] - 1`; at least one.
 
@@ -343,19 +341,17 @@ class _Sums:
         self._scores = x = scores.to(torch.float64)
         self.weights, self.targets = tuple(None if w is None else w.to(torch.float64) for w in weights), targets
         self._lists, self._temperature, self._method = lists, temperature, method
-        if method == "auto":
+        interpolated: Tensor | Mask
+        if method != "auto":
+            interpolated = np.full(len(lists), method == "interpolated")
+        elif may_read(x):
             # In double precision, it is the choice of the compiled kernels (`rankbound.kernels.smooth.pays`), with
             # whose values those of the reference then agree to rounding. In single precision, the error of
             # interpolation is below rounding, and the reference chooses by its own costs.
-            costs = COSTS if scores.dtype == torch.float64 and may_read(x) else COSTS_OF_REFERENCE
-            if may_read(x):
-                interpolated: Tensor | npt.NDArray[np.bool_] = interpolation_pays(
-                    scores, lists, targets, len(weights), temperature, costs
-                )
-            else:
-                interpolated = long_enough(lists, len(weights), costs)
+            costs = COSTS if scores.dtype == torch.float64 else COSTS_OF_REFERENCE
+            interpolated = interpolation_pays(scores, lists, targets, len(weights), temperature, costs)
         else:
-            interpolated = np.full(len(lists), method == "interpolated")
+            interpolated = long_enough(lists, len(weights), COSTS_OF_REFERENCE)
         self._parts: list[tuple[Tensor | slice, Tensor | slice, PairSums | InterpolatedSums]] = []
         for by_boxes, items, own_lists in shares_of(interpolated, lists):
             places: Tensor | slice = slice(None)

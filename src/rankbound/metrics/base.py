@@ -10,10 +10,9 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import numpy as np
-import numpy.typing as npt
 
 from rankbound.kernels import formulas, usable
-from rankbound.kernels.formulas import Floats, Formula, Integers
+from rankbound.kernels.formulas import Array, Floats, Formula, Integers
 from rankbound.lazy import ArrayLike, Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.texts import LARGEST_EXACT, text_of
 
@@ -62,7 +61,6 @@ Unjudged = Literal["not relevant", "left out", "marked"]
 # The relevance of marked items: not judged though in the pool (-1 in TREC qrels), and not in the qrels at all.
 POOLED, NOT_POOLED = -1.0, -2.0
 
-Array = npt.NDArray[Any]
 Values = TypeVar("Values", Tensor, Array)
 """Tensors in, tensors out, and the same of arrays."""
 

@@ -13,9 +13,9 @@ from functools import cache, lru_cache
 import numpy as np
 
 from rankbound.kernels import formulas
-from rankbound.kernels.formulas import Floats, Integers, table_size
+from rankbound.kernels.formulas import Array, Floats, Integers, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import SUMMED_RANKS, Array, Metric, Scaled, exp2, formula_of, has_numbers, one_of, ratio
+from rankbound.metrics.base import SUMMED_RANKS, Metric, Scaled, exp2, formula_of, has_numbers, one_of, ratio
 
 # Powers of 2 between the largest gain and the largest number of a dtype: sums of a million gains don't overflow.
 ROOM_FOR_SUMS = 20

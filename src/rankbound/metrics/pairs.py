@@ -10,9 +10,9 @@ from abc import abstractmethod
 import numpy as np
 
 from rankbound.kernels import formulas
-from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.formulas import Array, Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Array, Metric, Thresholded, Values, one_of, ratio
+from rankbound.metrics.base import Metric, Thresholded, Values, one_of, ratio
 
 
 class RankedPairs(Metric):

@@ -12,20 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from rankbound.kernels import formulas
-from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.formulas import Array, Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import (
-    PERSISTENCE,
-    POOLED,
-    Array,
-    Limits,
-    Thresholded,
-    Values,
-    by_arrays,
-    formula_of,
-    one_of,
-    ratio,
-)
+from rankbound.metrics import base
+from rankbound.metrics.base import PERSISTENCE, Limits, Thresholded, Values, by_arrays, formula_of, one_of, ratio
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 
 # The smoothing of Yilmaz and Aslam, as trec_eval has it.
@@ -458,7 +448,7 @@ class InferredAveragePrecision(Thresholded):
     unjudged = "marked"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
-        return self.relevant(relevance), relevance >= 0, relevance >= POOLED
+        return self.relevant(relevance), relevance >= 0, relevance >= base.POOLED
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         above, judged, pooled = ranks.above

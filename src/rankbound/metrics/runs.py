@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.formulas import Floats, Integers, Mask
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Metric, Thresholded, ratio
 from rankbound.metrics.precision import BETA
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
