@@ -27,20 +27,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rankbound import lists as checks
 from rankbound.gradients import through_transforms, with_derivatives
 from rankbound.kernels import usable
 from rankbound.kernels.formulas import BAND, COSTS, COSTS_OF_REFERENCE, METHODS, ORDER, Array, Integers, Mask
-from rankbound.lists import (
-    ArrayLike,
-    Lists,
-    Weights,
-    as_floating,
-    as_tensor,
-    is_transformed,
-    may_read,
-    on_cpu,
-    require_finite,
-)
+from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, may_read, on_cpu
 from rankbound.texts import require, require_one_of
 
 # With this many polynomials per box, second derivatives (poles of third order) are as precise as other kernels.
@@ -98,14 +89,14 @@ def smooth_rank(
 
     def ranks_of(x: Tensor, limits: ArrayLike, w: ArrayLike | None) -> Tensor:
         lists = Lists.checked(limits, len(x), x.device)
-        require_finite(x)
+        checks.require_finite(x)
         # Sums of pairs in half precision would lose the gradient.
         exact = x.to(torch.promote_types(x.dtype, torch.float32))
         weight = None if w is None else as_tensor(w, "weights", len(x)).to(exact).detach()
         ranks = smooth_ranks_of(exact, lists, (weight,), temperature=temperature, method=method)
         return ranks.squeeze(1).to(x.dtype)
 
-    if is_transformed():
+    if checks.is_transformed():
         return through_transforms(ranks_of, flat, offsets, weights)
     return ranks_of(flat, offsets, weights)
 

@@ -17,19 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankbound.bounds import score_distribution
 from rankbound.bounds.extremes import Facts
 from rankbound.bounds.orders import Profile
-from rankbound.bounds.score_distribution import (
-    FINE_GAIN,
-    SAMPLES,
-    Gain,
-    Method,
-    ScoreDistribution,
-    counts_pairs,
-    gain_terms,
-    score_distributions,
-    smooth_bin,
-)
+from rankbound.bounds.score_distribution import SAMPLES, Gain, Method, ScoreDistribution, score_distributions
 from rankbound.bounds.sums import UNIFORM
 from rankbound.errors import ConfigError
 from rankbound.gradients import with_derivatives
@@ -144,7 +135,7 @@ class DistributionTables:
     def gains(self, kind: Gain = "distinct") -> Floats:
         """Return `ScoreDistribution.gain` of every table, shape `(n_tables,)`; NaN where it is undefined."""
         of, samples = self.columns, self.samples.astype(np.float64)
-        count, span = gain_terms(kind, of["count"], samples, of["high"] - of["low"], of["sd"])
+        count, span = score_distribution.gain_terms(kind, of["count"], samples, of["high"] - of["low"], of["sd"])
         return np.where(span > 0, count / np.where(span > 0, span, 1.0), np.nan)
 
     def smooth(self, values: Tensor, facts: Facts, gain: Gain = "distinct") -> Tensor:
@@ -275,7 +266,8 @@ class SmoothLookup:
         gains, bins = tables.gains(gain), tables.columns["width"]
         position, mass, width, offsets = _merge_near(tables, gains)
         first, last = position[offsets[:-1]], position[offsets[1:] - 1]
-        split = np.where(counts_pairs(tables.metric) & (bins > 1) & (gains > FINE_GAIN), bins, 1).astype(np.int64)
+        is_split = score_distribution.counts_pairs(tables.metric) & (bins > 1) & (gains > score_distribution.FINE_GAIN)
+        split = np.where(is_split, bins, 1).astype(np.int64)
         half = np.maximum.reduceat(width, offsets[:-1]) / 2
         span = 2 * np.maximum(last - first, 1e-300)
         owner = np.repeat(np.arange(len(tables)), np.diff(offsets))
@@ -365,7 +357,11 @@ def _steps(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     is_bin = width > 0
     widths = torch.where(is_bin, width, 1.0)
     left, right = torch.sigmoid(distance + widths / 2), torch.sigmoid(distance - widths / 2)
-    step, slope, single = smooth_bin(distance, widths), (left - right) / widths, torch.sigmoid(distance)
+    step, slope, single = (
+        score_distribution.smooth_bin(distance, widths),
+        (left - right) / widths,
+        torch.sigmoid(distance),
+    )
     return torch.where(is_bin, step, single), torch.where(is_bin, slope, single * (1 - single))
 
 

@@ -19,31 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rankbound.gradients import (
-    hessian_product,
-    numbered,
-    through_transforms,
-    traced_loss,
-    with_derivatives,
-    with_gradient,
-    without_curvature,
-)
+from rankbound import gradients
+from rankbound import lists as checks
+from rankbound.gradients import hessian_product, through_transforms, with_derivatives, with_gradient, without_curvature
 from rankbound.kernels import LEFT, Array, GpuKernel, Kernel, usable, usable_on_gpu
-from rankbound.lists import (
-    STORED_ONLY,
-    ArrayLike,
-    Lists,
-    are_fractions,
-    as_tensor,
-    beside,
-    is_transformed,
-    laid_out,
-    require_finite,
-    require_grades,
-    waiting,
-    warn_of_fractions,
-    weights_of,
-)
+from rankbound.lists import STORED_ONLY, ArrayLike, Lists, waiting
 from rankbound.smooth_ranks import joined
 from rankbound.texts import require_one_of, text_of
 
@@ -94,11 +74,11 @@ class RankingLoss(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self._number = numbered(self)
+        self._number = gradients.numbered(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._number = numbered(self)
+        self._number = gradients.numbered(self)
 
     def forward(
         self,
@@ -150,13 +130,13 @@ class RankingLoss(nn.Module, ABC):
             is_flat = offsets is not None and mask is None and lengths is None
             # The operator has no derivatives by what a loss learns.
             if is_flat and all(one is None or isinstance(one, Tensor) for one in given) and not [*self.parameters()]:
-                return traced_loss(self._number, *given, reduction, validate)
+                return gradients.traced_loss(self._number, *given, reduction, validate)
             options = {"weights": weights, "list_weights": list_weights, "mask": mask, "lengths": lengths}
             eager = torch.compiler.disable(self.forward)  # type: ignore[no-untyped-call]
             untraced: Tensor = eager(scores, relevance, offsets, **options, reduction=reduction, validate=validate)
             return untraced
         if offsets is None or mask is not None or lengths is not None:
-            offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
+            offsets, flat = checks.laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
             scores, relevance, weights = flat["scores"], flat["relevance"], flat["weights"]
         if not isinstance(scores, Tensor):
             raise ValueError(
@@ -173,7 +153,7 @@ class RankingLoss(nn.Module, ABC):
             # Autocast and half precision would lose the differences between scores.
             with reads, torch.autocast(x.device.type, enabled=False):
                 exact = at_least_single(x)
-                w = None if w is None else weights_of(w, "weights", len(x), exact)
+                w = None if w is None else checks.weights_of(w, "weights", len(x), exact)
                 on_gpu = self._on_gpu(exact, grades, lists, w)
                 if on_gpu is not None:
                     losses = on_gpu
@@ -182,13 +162,13 @@ class RankingLoss(nn.Module, ABC):
                 else:
                     losses = self.of_weighted_lists(exact, grades, lists, w)
                 if v is not None:
-                    losses = losses * weights_of(v, "list_weights", len(lists), losses)
+                    losses = losses * checks.weights_of(v, "list_weights", len(lists), losses)
                 return reduced(attached(losses, x, lists), how, partial(self.informative, grades, lists))
 
         def informative_of(x: Tensor, limits: Tensor, y: Tensor) -> Tensor:
             return self.informative(y, Lists(limits)).to(at_least_single(x).dtype)
 
-        if not is_transformed():
+        if not checks.is_transformed():
             return losses_of(scores, offsets, relevance, weights, list_weights, reduction)
         if self._without_draws:
             raise NotImplementedError(
@@ -202,15 +182,15 @@ class RankingLoss(nn.Module, ABC):
         self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, validate: bool
     ) -> tuple[Tensor, Lists]:
         """Return the relevance and the lists; raise what `forward` raises, and warn of relevance in fractions."""
-        grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
+        grades = checks.beside(checks.as_tensor(scores, "scores"), relevance, "relevance")
         if not scores.is_floating_point():
             raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
         if validate:
-            require_grades(grades)
-            require_finite(scores)
+            checks.require_grades(grades)
+            checks.require_finite(scores)
         lists = Lists.checked(offsets, len(scores), scores.device, values=validate)
-        if validate and are_fractions(grades):
-            warn_of_fractions(self.text, grades, partial(self.informative, lists=lists))
+        if validate and checks.are_fractions(grades):
+            checks.warn_of_fractions(self.text, grades, partial(self.informative, lists=lists))
         return grades, lists
 
     @abstractmethod
@@ -457,8 +437,8 @@ class RankingLoss(nn.Module, ABC):
         Raises:
             ValueError: for relevance below 0 or invalid offsets.
         """
-        grades = as_tensor(relevance, "relevance")
-        require_grades(grades)
+        grades = checks.as_tensor(relevance, "relevance")
+        checks.require_grades(grades)
         return self.informative(grades, Lists.checked(offsets, len(grades), grades.device)).sum()
 
     @property
@@ -586,7 +566,7 @@ def _flat(values: ArrayLike) -> Array | None:
     """Return flat real numbers on the CPU as an array that shares their memory; None for anything else."""
     if not isinstance(values, Tensor) or values.dtype in STORED_ONLY:
         try:
-            values = as_tensor(values, "values")
+            values = checks.as_tensor(values, "values")
         except ValueError:
             return None
     if values.dim() != 1 or not values.is_cpu or values.is_complex():

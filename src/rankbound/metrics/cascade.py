@@ -5,16 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from rankbound.kernels.formulas import (
-    NEGLIGIBLE,
-    Floats,
-    Integers,
-    cases_of,
-    log_binomial,
-    mean_discount,
-    ragged_sums,
-    reached,
-)
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers, cases_of, log_binomial, mean_discount, ragged_sums, reached
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import PERSISTENCE, SUMMED_RANKS, Limits, Metric, Scaled, by_arrays, exp2, ratio, scale_to
 from rankbound.metrics.cumulative_gain import ScaledGain
@@ -122,7 +114,7 @@ class ERR(Scaled):
         if len(held):
             # The number of items after which the probability of going on is negligible.
             slowest = np.where(held > 0, log_goes_on[:, None], -np.inf).max(0)
-            depth = np.minimum(depth, np.ceil(math.log(NEGLIGIBLE) / slowest).astype(np.int64))
+            depth = np.minimum(depth, np.ceil(math.log(formulas.NEGLIGIBLE) / slowest).astype(np.int64))
         depth = reached(above, depth, self.cutoff)
         survival = _mean_products(held, log_goes_on, depth)
         block, place = cases_of(depth)
