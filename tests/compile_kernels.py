@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from rankbound import kernels
-from rankbound.kernels.compiler import Compiled
+from rankbound.kernels import Compiled
 
 OF_THE_STUDY = ("rankbound_study.models.cnn_kernels",)
 

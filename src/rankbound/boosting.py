@@ -30,6 +30,7 @@ from rankbound.io.ragged import Indices, dealt_lists, rows_of_lists
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite, require_grades, weights_of
 from rankbound.losses import RankingLoss, loss
 from rankbound.metrics import Metric, evaluate, metric
+from rankbound.texts import require, require_one_of
 
 HESSIANS = ("auto", "exact", "constant")
 
@@ -100,10 +101,8 @@ class RankingObjective:
 
     def __init__(self, loss: RankingLoss, hessian: str = "auto", step: float | None = None) -> None:
         step = STEP * float(getattr(loss, "temperature", 1.0)) if step is None else step
-        if hessian not in HESSIANS:
-            raise ValueError(f"hessian: found {hessian!r}, expected one of {', '.join(HESSIANS)}")
-        if not step > 0:
-            raise ValueError(f"step: found {step}, expected a number above 0")
+        require_one_of("hessian", hessian, HESSIANS)
+        require("step", step, step > 0, "a number above 0")
         # A loss has a closed form of its curvature or none, also of a list of one item.
         one, limits = torch.ones(1, dtype=torch.float64, device="cpu"), torch.tensor([0, 1], device="cpu")
         self._by_curvature = hessian != "constant" and loss.curvature(one, one, Lists(limits)) is not None
@@ -201,8 +200,7 @@ class TopicMetrics:
     """Metrics by topic of a LightGBM `Dataset` or an XGBoost `DMatrix`; a call returns their means."""
 
     def __init__(self, *metrics: str | Metric) -> None:
-        if not metrics:
-            raise ValueError("metrics: found none, expected at least one, such as nDCG@10")
+        require("metrics", "none", len(metrics) > 0, "at least one, such as nDCG@10")
         self.metrics = tuple(dict.fromkeys(map(metric, metrics)))
         # XGBoost's scikit-learn classes ask for it before they call without groups, which is refused by name.
         self.__name__ = repr(self)

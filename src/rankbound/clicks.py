@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from rankbound.kernels.formulas import Floats, Integers
-from rankbound.kernels.ties import Mask, cases_of
+from rankbound.kernels.formulas import Floats, Integers, Mask, cases_of
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as metric_of
 from rankbound.texts import require_one_of

@@ -29,8 +29,7 @@ import numpy.typing as npt
 from rankbound.errors import DataError
 from rankbound.io.files import ROW_OF_QRELS, evaluated_in_parts, needs_extra, read_qrels, rows_of_small
 from rankbound.io.judged import Intents, Qrels, Run, as_nested, is_nested, of_dictionaries
-from rankbound.kernels.formulas import Floats, Integers
-from rankbound.kernels.ties import values_of_ranking
+from rankbound.kernels.formulas import Floats, Integers, values_of_ranking
 from rankbound.lazy import Lists, Tensor, torch
 from rankbound.metrics import Metric, metrics_of
 from rankbound.metrics.base import (

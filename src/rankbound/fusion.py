@@ -39,8 +39,7 @@ import numpy as np
 from rankbound.evaluation import chosen_topics, evaluate_run, judged_by
 from rankbound.io.files import needs_extra, read_run
 from rankbound.io.judged import Qrels, Run, is_nested
-from rankbound.kernels.formulas import Floats, Integers
-from rankbound.kernels.ties import cases_of
+from rankbound.kernels.formulas import Floats, Integers, cases_of
 from rankbound.metrics import Metric
 from rankbound.texts import is_number, quantity, require_one_of, split_text, unknown_name
 

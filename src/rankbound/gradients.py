@@ -30,9 +30,6 @@ from rankbound.lists import ArrayLike, Lists, as_tensor
 if TYPE_CHECKING:
     from rankbound.losses.base import RankingLoss
 
-HessianProduct = Callable[[Tensor], Tensor]
-"""The map from a direction `(n_items,)` to each list's Hessian times it, `(n_items,)`."""
-
 Pull = Callable[[Tensor], Tensor]
 Bend = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -47,10 +44,11 @@ def with_derivatives(scores: Tensor, values: Tensor | npt.NDArray[Any], pull: Pu
     return attached
 
 
-def with_gradient(
-    scores: Tensor, losses: Tensor, slopes: Tensor, lists: Lists, hessian_product: HessianProduct
-) -> Tensor:
-    """Return `losses` `(n_lists,)` with the derivatives `slopes` `(n_items,)` with respect to `scores`."""
+def with_gradient(scores: Tensor, losses: Tensor, slopes: Tensor, lists: Lists, hessian_product: Pull) -> Tensor:
+    """Return `losses` `(n_lists,)` with the derivatives `slopes` `(n_items,)` with respect to `scores`.
+
+    `hessian_product` maps a direction `(n_items,)` to each list's Hessian times it.
+    """
 
     def pull(upstream: Tensor) -> Tensor:
         return lists.spread(upstream) * slopes
@@ -244,9 +242,7 @@ class _Derivative(torch.autograd.Function):
             raise _no_batch_of_offsets()
         starts = offsets[-1:] * torch.arange(count, device=offsets.device).unsqueeze(1)
         together = torch.cat([(offsets[:-1] + starts).reshape(-1), offsets[-1:] * count])
-        flat = (
-            None if values is None else _copies(values, dim, count) for values, dim in zip(others, dims, strict=True)
-        )
+        flat = (None if one is None else _copies(one, dim, count) for one, dim in zip(others, dims, strict=True))
         result: Tensor = _Derivative.apply(function, kind, together, *flat)  # type: ignore[no-untyped-call]
         return result.reshape(count, -1), 0
 
@@ -307,13 +303,12 @@ def traced_loss(number: int, scores: Tensor, *others: Any) -> Tensor:
     return values
 
 
-_ARGUMENTS = (
-    "int number, Tensor scores, Tensor relevance, Tensor offsets, "
-    "Tensor? weights, Tensor? list_weights, str reduction, bool validate"
+@torch.library.custom_op(
+    "rankbound::loss",
+    mutates_args=(),
+    schema="(int number, Tensor scores, Tensor relevance, Tensor offsets, Tensor? weights, Tensor? list_weights, "
+    "str reduction, bool validate) -> (Tensor, Tensor)",
 )
-
-
-@torch.library.custom_op("rankbound::loss", mutates_args=(), schema=f"({_ARGUMENTS}) -> (Tensor, Tensor)")
 def _loss(number: int, scores: Tensor, relevance: Tensor, offsets: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
     """Return the values of a loss, and their derivatives by the scores `(n_items,)`."""
     options = dict(zip(("weights", "list_weights", "reduction", "validate"), others, strict=True))

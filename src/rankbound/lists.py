@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from rankbound.columns import Column, column_tensor, from_list_column
-from rankbound.texts import LARGEST_EXACT
+from rankbound.texts import LARGEST_EXACT, require
 
 ArrayLike = Tensor | npt.NDArray[Any] | Column | Sequence[float]
 
@@ -153,8 +153,7 @@ class Lists:
         tensor([0, 2, 3])
         """
         known = np.asarray(ids.detach().cpu() if isinstance(ids, Tensor) else ids)
-        if known.ndim != 1:
-            raise ValueError(f"ids: found shape {known.shape}, expected a flat (n_items,) array")
+        require("ids", f"shape {known.shape}", known.ndim == 1, "a flat (n_items,) array")
         starts = np.flatnonzero(np.concatenate([np.ones(min(len(known), 1), np.bool_), known[1:] != known[:-1]]))
         _, first = np.unique(known[starts], return_index=True)
         if len(first) < len(starts):
@@ -316,8 +315,7 @@ def from_padded(values: Tensor, mask: Tensor | None = None, *, lengths: Tensor |
     >>> rb.from_padded(torch.tensor([[3.0, 1.0, -9.0], [2.0, -9.0, -9.0]]), lengths=torch.tensor([2, 1]))
     (tensor([3., 1., 2.]), tensor([0, 2, 3]))
     """
-    if values.dim() < 2:
-        raise ValueError(f"values: found shape {tuple(values.shape)}, expected (n_lists, longest) or more dimensions")
+    require("values", f"shape {tuple(values.shape)}", values.dim() > 1, "(n_lists, longest) or more dimensions")
     if (mask is None) == (lengths is None):
         raise ValueError("from_padded: expected either mask or lengths, which tell items from padding")
     if lengths is not None:
@@ -507,10 +505,10 @@ def as_tensor(
     """Return a flat tensor that shares the memory of `values` where possible.
 
     `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series; or lists, which stand for
-    their offsets. Unsigned integers of 16 bits
-    or more are converted to int64, floats of 8 bits to float32; arrays are moved to `device`, if it is given. Raises
-    `ValueError`, with the argument's `name`, for values that aren't flat or not `n_items` many, for complex and sparse
-    ones, for integers from 2^63, and for a tensor on another device, since silent copies at every call are slow.
+    their offsets. Unsigned integers of 16 bits or more are converted to int64, floats of 8 bits to float32; arrays are
+    moved to `device`, if it is given. Raises `ValueError`, with the argument's `name`, for values that aren't flat or
+    not `n_items` many, for complex and sparse ones, for integers from 2^63, and for a tensor on another device, since
+    silent copies at every call are slow.
     """
     values = values.offsets if isinstance(values, Lists) else values
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)

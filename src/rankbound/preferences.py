@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankbound.io.files import needs_extra
-from rankbound.kernels.formulas import Floats, Integers
-from rankbound.kernels.ties import cases_of
+from rankbound.kernels.formulas import Floats, Integers, cases_of
 from rankbound.texts import quantity, quoted
 
 if TYPE_CHECKING:

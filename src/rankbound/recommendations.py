@@ -21,8 +21,7 @@ import numpy as np
 
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Qrels, Run, repeated
-from rankbound.kernels.formulas import Floats, Integers
-from rankbound.kernels.ties import Array, Mask
+from rankbound.kernels.formulas import Array, Floats, Integers, Mask
 from rankbound.metrics.base import ratio
 
 

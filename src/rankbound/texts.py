@@ -37,9 +37,6 @@ LONGEST = 2000
 LONGEST_VALUE = 80
 """Characters of a name or value in a message."""
 
-_MOST_DIGITS = 40
-_SEED_BITS = 63
-
 Kind = TypeVar("Kind")
 
 
@@ -64,16 +61,14 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
         key, separator, value = (piece.strip() for piece in part.partition("="))
         if not separator:
             raise ValueError(f"{what} {text!r}: expected parameters as name=value, found ({inside})")
-        if key in parameters:
-            raise ValueError(f"{what} {text!r}: found {key} twice, expected each parameter once")
+        require(f"{what} {text!r}", f"{key} twice", key not in parameters, "each parameter once")
         parameters[key] = value
     if cutoff is None:
         return name, parameters, None
     # Python refuses to read thousands of digits.
-    number = int(cutoff[:_MOST_DIGITS])
-    if number < 1:
-        raise ValueError(f"{what} {text!r}: found cut-off {cutoff}, expected at least 1")
-    require_exact(number, f"{what} {name}: found cut-off")
+    number = int(cutoff[:40])
+    require(f"{what} {text!r}", f"cut-off {cutoff}", number >= 1, "at least 1")
+    require(f"{what} {name}", f"cut-off {number:.16g}", number <= LARGEST_EXACT, f"at most 2^53 ({LARGEST_EXACT})")
     return name, parameters, number
 
 
@@ -129,17 +124,15 @@ def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> Val
     return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
 
 
+def require(name: str, value: object, valid: bool, expected: str) -> None:
+    """Raise `ValueError`, with what is expected, for a value that isn't valid."""
+    if not valid:
+        raise ValueError(f"{name}: found {value}, expected {expected}")
+
+
 def require_one_of(name: str, value: str, known: Collection[str]) -> None:
     """Raise `ValueError` for a value that isn't among the known ones."""
-    if value not in known:
-        raise ValueError(f"{name}: found {value}, expected one of {', '.join(known)}")
-
-
-def require_exact(number: float, found: str) -> None:
-    """Raise `ValueError`, which begins with `found`, for a whole parameter that double precision does not hold."""
-    if number > LARGEST_EXACT:
-        digits = f"{number:.16g}" if number < 1e300 else "a larger number"
-        raise ValueError(f"{found} {digits}, expected at most 2^53 ({LARGEST_EXACT})")
+    require(name, value, value in known, f"one of {', '.join(known)}")
 
 
 def is_number(text: str) -> bool:
@@ -263,7 +256,7 @@ def derive_seed(*parts: str | int | float | None) -> int:
 
     text = json.dumps(parts, ensure_ascii=True, allow_nan=False)
     digest = hashlib.sha256(text.encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> (64 - _SEED_BITS)
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 @cache

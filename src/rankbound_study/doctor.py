@@ -255,7 +255,7 @@ def kernels() -> Finding:
         return Finding("kernels", "switched off by RANKBOUND_FAST=0: losses take several times as long", NOTE)
     if find_spec("numba") is None or find_spec("numpy") is None:
         return Finding("kernels", "none without numba: losses take several times as long", NOTE)
-    from rankbound.kernels.compiler import cache_folder
+    from rankbound.kernels import cache_folder
 
     if (folder := cache_folder()) is None:
         text = "none: the cache cannot be written, or others can write to it: set RANKBOUND_CACHE to a folder of yours"

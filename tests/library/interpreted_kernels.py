@@ -15,7 +15,7 @@ from torch import Tensor
 
 import rankbound as rb
 from rankbound.kernels import gpu
-from rankbound.losses import SmoothLoss, _on_gpu
+from rankbound.losses import SmoothLoss, base
 
 # Numbers of lanes without an item, which are not stored.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -219,7 +219,7 @@ def test_a_step_reads_no_number(text: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("flaw", ["other values", "cannot be used"])
 def test_a_kernel_that_fails_or_differs_is_not_used(flaw: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, relevance, lists = BATCHES["ragged"]
-    monkeypatch.setattr(_on_gpu, "_RELIABLE", {})
+    monkeypatch.setattr(base, "_RELIABLE", {})
     launch = gpu._launch
 
     def flawed(kernel: Any, programs: int, *arguments: Any) -> None:

@@ -239,7 +239,7 @@ def as_metric(model: Any, **arguments: Any) -> Any:
 
 test_calls_that_are_refused = refusals(
     [
-        (lambda: rb.boosting_objective("AP", hessian="diagonal"), "found 'diagonal', expected one of auto, exact, con"),
+        (lambda: rb.boosting_objective("AP", hessian="diagonal"), "found diagonal, expected one of auto, exact, con"),
         (lambda: rb.boosting_objective("AP", step=0), "step: found 0"),
         (lambda: rb.boosting_objective(rb.loss("AP"), "min-max"), "bound: found min-max beside a loss"),
         (lambda: rb.boosting_objective("nDGC"), "Did you mean"),

@@ -15,7 +15,7 @@ from test_own_metric import ORACLES
 
 import rankbound as rb
 from rankbound.bounds.base import kinds
-from rankbound.bounds.profiles import Profile
+from rankbound.bounds.orders import Profile
 from rankbound.bounds.score_distribution import ScoreDistribution
 from rankbound.bounds.tables import DistributionsOnDemand
 from rankbound.lists import Lists

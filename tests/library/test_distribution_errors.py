@@ -16,7 +16,7 @@ import pytest
 from brute_force import average_precision, binary_orders, err, graded_orders, nrbp, rbp
 
 import rankbound as rb
-from rankbound.bounds.exact import binned_distributions, edges_of, enumerate_orders
+from rankbound.bounds.orders import binned_distributions, edges_of, enumerate_orders
 from rankbound.bounds.sums import RandomOrders, Sum
 
 Order = Sequence[float]

@@ -73,7 +73,7 @@ ONE_GRADE_SAYS_NOTHING = ("ADR-MSE", "LambdaRank", "LambdaLoss", "RankNet", "hin
 WITHOUT_CURVATURE = [
     text
     for text in LOSSES
-    if text.startswith(("ADR-MSE", "ListNet@2", "ListNet@9", "RankCosine", "TFMAP", *OF_RANK_CHANCES))
+    if text.startswith(("ADR-MSE", "ListNet@2", "ListNet@9", "RankCosine", "TFMAP", "CLiMF", *OF_RANK_CHANCES))
 ]
 """Losses whose Hessian's diagonal has no closed form."""
 

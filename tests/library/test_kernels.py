@@ -11,8 +11,7 @@ from test_fuzz_losses import LOSSES
 from torch import Tensor
 
 import rankbound as rb
-from rankbound.kernels import usable
-from rankbound.kernels.compiler import cache_folder
+from rankbound.kernels import cache_folder, usable
 from rankbound.kernels.formulas import BAND, ORDER
 from rankbound.losses import SmoothLoss
 from tests.forks import run_with_torch
@@ -152,8 +151,7 @@ def test_subclasses_that_change_a_loss_or_a_metric_are_not_taken_for_it() -> Non
 
 PROGRAM = """
 import sys, torch, rankbound as rb
-from rankbound.kernels import usable
-from rankbound.kernels.compiler import cache_folder
+from rankbound.kernels import cache_folder, usable
 from rankbound.kernels.formulas import BAND, ORDER
 scores = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
 rb.loss("softmax")(scores, torch.tensor([0, 1, 0]), torch.tensor([0, 3])).sum().backward()

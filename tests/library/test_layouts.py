@@ -16,11 +16,11 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound import interpolation
-from rankbound.bounds import profiles, sums
+from rankbound import smooth_ranks
+from rankbound.bounds import orders, sums
 from rankbound.columns import column_tensor, from_list_column
 from rankbound.lists import Lists, as_tensor
-from rankbound.metrics import cumulative_gain, first_relevant
+from rankbound.metrics import cumulative_gain
 from rankbound.metrics.base import values_of
 from tests.forks import run_with_torch
 from tests.library.refusals import refusals
@@ -399,7 +399,7 @@ def parts(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-CACHING = (profiles, sums, interpolation, cumulative_gain, first_relevant)
+CACHING = (orders, sums, smooth_ranks, cumulative_gain)
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from rankbound.lists import Lists
 from rankbound.ranks import Ranks
 
 
-@dataclass(frozen=True, kw_only=True)
 class RootGain(rb.Metric):
     """Grades over the square roots of the ranks, down to a cut-off."""
 

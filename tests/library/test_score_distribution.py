@@ -16,7 +16,7 @@ from test_own_metric import METRICS as OWN
 from test_own_metric import ORACLES
 
 import rankbound as rb
-from rankbound.bounds.exact import binned_distributions, edges_of
+from rankbound.bounds.orders import binned_distributions, edges_of
 from rankbound.bounds.score_distribution import SAMPLES, ScoreDistribution, score_distribution, score_distributions
 from rankbound.bounds.sums import RandomOrders, Sum, sums_of_orders
 from rankbound.ranks import n_orders
@@ -367,8 +367,8 @@ test_distributions_that_cannot_be_are_refused = refusals(
         ({"metric": "nRBP", "n": 100_000, "p": 50_000}, "it has 2,500,000,001 scores, more than 50,000,000"),
         ({"relevance": MANY}, "over 45 items with 5 of grade 2, 10 of grade 1, 30 of grade 0, but it has no"),
         ({"metric": "nDGC", "n": 5, "p": 2}, "Did you mean nDCG"),
-        ({"n": 5, "p": 2, "method": "walk"}, "method 'walk' is not one of exact, sampled, auto"),
-        ({"n": 5, "p": 2, "method": "sampled", "samples": 0}, "found samples=0, expected 1 to 100,000,000"),
+        ({"n": 5, "p": 2, "method": "walk"}, "method: found walk, expected one of exact, sampled, auto"),
+        ({"n": 5, "p": 2, "method": "sampled", "samples": 0}, "samples: found 0, expected 1 to 100,000,000"),
         ({"n": 3, "p": 4}, "found 3 items with 4 relevant"),
         ({"n": 0, "p": 0}, "found 0 items"),
         ({"n": 5.0, "p": 2}, r"^n, p: found 5\.0 and 2, expected integers"),

@@ -16,7 +16,7 @@ from rankbound import kernels
 
 CASES = Path(__file__).with_name("interpreted_kernels.py")
 
-needs_triton = pytest.mark.skipif(not kernels._has_triton(), reason="Triton is not installed; it has wheels for Linux")
+needs_triton = pytest.mark.skipif(not kernels.has("triton"), reason="Triton is not installed; it has wheels for Linux")
 
 PAIRS = {"TILE": 32}
 CONSTANTS = [
@@ -78,12 +78,12 @@ def test_without_triton_and_by_default_tensors_take_other_ways(monkeypatch: pyte
         ("0", False, False),
         ("triton", True, True),
     ):
-        monkeypatch.setattr(kernels, "_has_triton", lambda: True)
+        monkeypatch.setattr(kernels, "has", lambda _: True)
         monkeypatch.delenv("RANKBOUND_FAST", raising=False)
         if choice is not None:
             monkeypatch.setenv("RANKBOUND_FAST", choice)
         assert (kernels.usable_on_gpu(True), kernels.usable_on_gpu(False)) == (of_gpu, of_cpu), choice
-        monkeypatch.setattr(kernels, "_has_triton", lambda: False)
+        monkeypatch.setattr(kernels, "has", lambda _: False)
         assert not kernels.usable_on_gpu(True)
 
 

@@ -21,7 +21,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import rankbound as rb
 from rankbound.lists import waiting
 from rankbound.metrics import base
-from rankbound.metrics._on_gpu import values_together
 from rankbound.ranks import block_starts, descending_order
 
 DEPENDENT = {"_local_scalar_dense", "nonzero", "argwhere", "is_nonzero", "equal", "masked_select", "bincount"}
@@ -220,10 +219,15 @@ def test_sums_copy_nothing_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """From sorted items to values, once the lists and tables are known."""
     scores, relevance, offsets = judged_lists("ties")
     lists, known = rb.Lists(offsets), base._formulas_of(map(rb.metric, METRICS))
+
+    def values() -> dict[rb.Metric, torch.Tensor]:
+        sorted_lists = base.SortedLists(ranked, starts, lists)
+        return {metric: sorted_lists.value(metric, formula) for metric, formula in known.items()}
+
     order = descending_order(scores, lists)
     ranked, starts = relevance[order].to(torch.float64), block_starts(scores[order], lists)
-    expected = values_together(known, ranked, starts, lists)
+    expected = values()
     with waiting(False), a_gpu(watched=True):
-        found = values_together(known, ranked, starts, lists)
-    for metric, values in expected.items():
-        torch.testing.assert_close(found[metric], values, equal_nan=True)
+        found = values()
+    for metric, known_values in expected.items():
+        torch.testing.assert_close(found[metric], known_values, equal_nan=True)

@@ -101,7 +101,7 @@ def test_the_command_tabulates_or_samples_every_list_and_the_merged_training_lis
     ("metric", "options", "message"),
     [
         ("nDGC", "{}", "Did you mean nDCG"),
-        ("AP", '{"method": "guess"}', "method 'guess'"),
+        ("AP", '{"method": "guess"}', "method: found guess, expected one of"),
         ("AP", '{"sample": 5}', "sample"),
     ],
 )

@@ -177,11 +177,11 @@ def test_a_gpu_that_torchs_build_cannot_use_is_a_note(tmp_path: Path, monkeypatc
 
 
 def test_compiled_kernels_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rankbound.kernels.compiler.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("rankbound.kernels.cache_folder", lambda: tmp_path)
     assert "0 compiled modules" in doctor.kernels().text
     (tmp_path / "module.nbi").touch()
     assert "1 compiled module in" in doctor.kernels().text
-    monkeypatch.setattr("rankbound.kernels.compiler.cache_folder", lambda: None)
+    monkeypatch.setattr("rankbound.kernels.cache_folder", lambda: None)
     assert doctor.kernels().level == NOTE
     monkeypatch.setenv("RANKBOUND_FAST", "0")
     assert "RANKBOUND_FAST=0" in doctor.kernels().text

@@ -144,7 +144,7 @@ def test_lines_that_no_step_runs_comments_and_new_files_rerun_nothing(finished: 
             changes.enter_context(_changed(source / "rankbound" / name))
         changes.enter_context(_changed(source / "rankbound_study/provenance/recorder.py"))
         comment = b'# a comment\n"""A text that does nothing."""\n'
-        changes.enter_context(_changed(source / "rankbound/metrics/average_precision.py", comment))
+        changes.enter_context(_changed(source / "rankbound/metrics/precision.py", comment))
         changes.callback(new.unlink)
         new.write_text('class NewLoss:\n    name = "new"\n')
         assert finished.waiting() == {}

@@ -1,9 +1,8 @@
 """Bounds of ranking metrics: extremes, expectations and score distributions over all orders of a list.
 
 - `base` has the bounds and bounded metrics.
-- `extremes` has the smallest, largest and mean values, which need no PyTorch for binary lists, and the facts
-  about lists that bounds use.
-- `score_distribution` chooses among the methods: `exact` enumeration and Fourier series of `sums` over the relevant
-  items, drawn orders of those, and, for any metric, the orders of `profiles`; `tables` has the distributions of many
-  lists.
+- `extremes` has the smallest, largest and mean values, which need no PyTorch for binary lists, and the facts about
+  lists that bounds use.
+- `score_distribution` chooses among the methods, those of `orders` and drawn `sums` over the relevant items; `tables`
+  has the distributions of many lists.
 """

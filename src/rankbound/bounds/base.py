@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds.extremes import Counts, CumulativeDistribution, Facts, checked_counts, differ
-from rankbound.bounds.profiles import Profile
+from rankbound.bounds.orders import Profile
 from rankbound.bounds.score_distribution import GAINS, Gain, ScoreDistribution
 from rankbound.bounds.sums import UNIFORM
 from rankbound.bounds.tables import DistributionsOnDemand
 from rankbound.gradients import through_transforms
 from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed, laid_out
 from rankbound.metrics import Metric, metric
-from rankbound.texts import build, named_kinds, split_text, text_of, unknown_name
+from rankbound.texts import build, named_kinds, require, split_text, text_of, unknown_name
 
 
 class Bound(ABC):
@@ -180,10 +180,8 @@ class Distribution(Bound):
     tilt: float = UNIFORM
 
     def __post_init__(self) -> None:
-        if self.gain not in GAINS:
-            raise ValueError(f"bound distribution: found gain={self.gain}, expected one of {', '.join(GAINS)}")
-        if not 0 < self.tilt < inf:
-            raise ValueError(f"bound distribution: found tilt={self.tilt:g}, expected a number above 0")
+        require("bound distribution", f"gain={self.gain}", self.gain in GAINS, f"one of {', '.join(GAINS)}")
+        require("bound distribution", f"tilt={self.tilt:g}", 0 < self.tilt < inf, "a number above 0")
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         some, index = facts.of_several_scores

@@ -20,9 +20,10 @@ from rankbound.lazy import ArrayLike, Lists, Tensor, torch
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.precision import RBP
+from rankbound.texts import require
 
 if TYPE_CHECKING:
-    from rankbound.bounds.profiles import Profile
+    from rankbound.bounds.orders import Profile
 
 Counts = int | ArrayLike
 
@@ -264,7 +265,7 @@ class Facts:
         keys = self.n.to(torch.int64) << 32 | self.p
         if self.graded is None:
             return keys
-        from rankbound.bounds.profiles import graded_keys
+        from rankbound.bounds.orders import graded_keys
 
         relevance, lists = self.graded
         is_graded = lists.sum((relevance != 0) & (relevance != 1)) > 0
@@ -283,7 +284,7 @@ class Facts:
 
     def profile(self, index: int) -> "Profile":
         """Return the profile of one list."""
-        from rankbound.bounds.profiles import Profile
+        from rankbound.bounds.orders import Profile
         from rankbound.lists import as_floating
 
         if self._whole is not None:
@@ -326,15 +327,14 @@ def checked_counts(of: Metric, n: Counts, p: Counts) -> tuple[Integers, Integers
     if bool(((counts < 0) | (counts > sizes) | (sizes < 1)).any()):
         raise ValueError("n, p: expected 0 <= p <= n and n >= 1 everywhere")
     longest, one = int(sizes.max(initial=0)), np.ones(1, dtype=np.int64)
-    if longest > MOST_ITEMS:
-        raise ValueError(f"n: found a list of {longest:,} items, expected at most {MOST_ITEMS:,}")
+    require("n", f"a list of {longest:,} items", longest <= MOST_ITEMS, f"at most {MOST_ITEMS:,}")
     sizes, counts = sizes.astype(np.int64), counts.astype(np.int64)
     if isinstance(of, AdditiveMetric) and not isinstance(of, RBP):
         items = longest
     else:
         items = int(sizes.sum()) if of.binary_extremes(one, one) is None else 0
-    if items > LONGEST:
-        raise ValueError(f"n: found {items:,} items, expected at most {LONGEST:,} for {of}, which adds up their ranks")
+    expected = f"at most {LONGEST:,} for {of}, which adds up their ranks"
+    require("n", f"{items:,} items", items <= LONGEST, expected)
     return sizes, counts
 
 
@@ -383,7 +383,7 @@ def list_expectation(
 
 def _means(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
     """Return the value of each list with all items tied, or its mean over orders, once per distinct profile."""
-    from rankbound.bounds.profiles import mean_over_orders
+    from rankbound.bounds.orders import mean_over_orders
     from rankbound.ranks import tie_blocks
 
     if of.has_formula_for_ties:
@@ -405,7 +405,7 @@ def checked_lists(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lis
 
 def _binary_lists(of: Metric, n: Integers, p: Integers, device: Any) -> tuple[Tensor, Lists]:
     """Return one list per pair, relevant items first."""
-    from rankbound.bounds.profiles import counted_grade
+    from rankbound.bounds.orders import counted_grade
     from rankbound.lists import Lists
 
     lists = Lists.of_sizes(torch.from_numpy(n).to(device))

@@ -26,25 +26,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.bounds.exact import (
-    EXACT_INTEGERS,
-    LARGEST_ERROR,
-    MOST_BINS,
-    binned_distributions,
-    edges_of,
-    enumerate_orders,
-    number_of_bins,
-    rank_sums,
-)
+from rankbound.bounds import orders
 from rankbound.bounds.extremes import LONGEST, Facts, differ
-from rankbound.bounds.profiles import FEW_ORDERS, Orders, Profile
+from rankbound.bounds.orders import Orders, Profile
 from rankbound.bounds.sums import UNIFORM, Atoms, RandomOrders, Sum, is_sum
 from rankbound.kernels.formulas import Floats
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu, require_grades
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as parse_metric
-from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.cumulative_gain import NDCG
+from rankbound.metrics.precision import AveragePrecision
+from rankbound.texts import require, require_one_of
 
 Gain = Literal["distinct", "drawn", "sd"]
 GAINS: tuple[Gain, ...] = ("distinct", "drawn", "sd")
@@ -226,13 +218,13 @@ class ScoreDistribution:
         """
         if self.width > 0 or len(self.support) <= FEW_SCORES:
             return self
-        tolerated = max(LARGEST_ERROR, SHARE_OF_ERROR * self.error)
+        tolerated = max(orders.LARGEST_ERROR, SHARE_OF_ERROR * self.error)
         if self.tilt != 1:
             tolerated = max(tolerated, sampling_error(self.samples))
-        bins, best = number_of_bins(self.maximum - self.minimum, self.sd), self
-        while bins <= min(MOST_BINS, len(self.support)):
+        bins, best = orders.number_of_bins(self.maximum - self.minimum, self.sd), self
+        while bins <= min(orders.MOST_BINS, len(self.support)):
             binned = self._in_bins(bins)
-            if binned.error - self.error <= LARGEST_ERROR:
+            if binned.error - self.error <= orders.LARGEST_ERROR:
                 return binned
             if best is self and binned.error - self.error <= tolerated:
                 best = binned
@@ -264,7 +256,7 @@ class ScoreDistribution:
 
     def edges(self) -> Floats:
         """Return the edges of the bins, `(n_bins + 1,)`."""
-        return edges_of(self.support, self.width)
+        return orders.edges_of(self.support, self.width)
 
 
 def score_distribution(
@@ -344,19 +336,14 @@ def score_distributions(
     they share a pass. `done(k)` is called whenever k more of them are ready (for a progress bar).
     """
     of, profiles = parse_metric(metric), [one if isinstance(one, Profile) else _profile(*one) for one in lists]
-    if method not in METHODS:
-        raise ValueError(f"method {method!r} is not one of {', '.join(METHODS)}")
-    if not 1 <= samples <= MOST_SAMPLES:
-        raise ValueError(f"found samples={samples}, expected 1 to {MOST_SAMPLES:,}")
-    if not seed >= 0:
-        raise ValueError(f"found seed={seed}, expected a whole number from 0")
+    require_one_of("method", method, METHODS)
+    require("samples", samples, 1 <= samples <= MOST_SAMPLES, f"1 to {MOST_SAMPLES:,}")
+    require("seed", seed, seed >= 0, "a whole number from 0")
     sums: dict[Profile, Sum] = {}
     for profile in profiles:
         n, p = profile.n, profile.p
-        if not (n >= 1 and 0 <= p <= n):
-            raise ValueError(f"n, p: found {n} items with {p} relevant, expected 1 <= N and 0 <= P <= N")
-        if n > LONGEST:
-            raise ValueError(f"n: found a list of {n:,} items, expected at most {LONGEST:,} for a distribution")
+        require("n, p", f"{n} items with {p} relevant", n >= 1 and 0 <= p <= n, "1 <= N and 0 <= P <= N")
+        require("n", f"a list of {n:,} items", n <= LONGEST, f"at most {LONGEST:,} for a distribution")
         if tilt != UNIFORM and profile.grades is not None:
             raise ValueError(f"tilt: found {tilt:g} for {profile}, expected binary relevance, or no tilt")
         if profile.grades is None and 0 < p < n and is_sum(of):
@@ -365,8 +352,8 @@ def score_distributions(
     if method != "sampled":
         work = inf if method == "exact" or type(of) in (AveragePrecision, NDCG) else WORK_OF_SECONDS
         many = [one for one in sums.values() if not one.counts_pairs and comb(one.n, one.p) > ENUMERATED_ORDERS]
-        tolerance = LARGEST_ERROR if tilt == UNIFORM else sampling_error(samples)
-        binned = binned_distributions((one for one in many if differ(*one.extremes)), done, work, tolerance)
+        tolerance = orders.LARGEST_ERROR if tilt == UNIFORM else sampling_error(samples)
+        binned = orders.binned_distributions((one for one in many if differ(*one.extremes)), done, work, tolerance)
     for profile in profiles:
         bins = binned.get((profile.n, profile.p)) if profile.grades is None else None
         yield _distribution(of, profile, sums.get(profile), bins, method, samples, seed, tilt)
@@ -411,9 +398,9 @@ def _distribution(
         low, high = float(facts.minimum), float(facts.maximum)
         if p in (0, n) if grades is None else len(set(grades)) == 1:
             return _exact(about | _moments(low, high, high, 0.0), Atoms(np.array([high]), np.ones(1)))
-        orders = Orders(metric, profile, tilt)
+        own = Orders(metric, profile, tilt)
         # Enumeration that takes longer than sampling requires an explicit `exact`.
-        atoms = orders.exact_atoms(FEW_ORDERS if method == "exact" else samples) if method != "sampled" else None
+        atoms = own.exact_atoms(orders.FEW_ORDERS if method == "exact" else samples) if method != "sampled" else None
         exact = (
             _exact(about | _moments_of(atoms), atoms, ROUNDING) if atoms else "it has no formula and too many orders"
         )
@@ -426,7 +413,7 @@ def _distribution(
         )
     if of is not None:
         return _drawn(about, of.draw(samples, seed))
-    atoms = orders.atoms(orders.random(samples, seed))
+    atoms = own.atoms(own.random(samples, seed))
     moments = _moments_of(atoms)
     if tilt == UNIFORM:  # Closed forms of the mean hold for uniform orders only.
         moments["expectation"] = float(facts.expectation)
@@ -438,12 +425,12 @@ def _exact_sums(about: dict[str, Any], of: Sum, bins: Atoms | None) -> ScoreDist
     """Return the distribution of a sum's possible scores, or why there is none."""
     if of.counts_pairs:
         largest = of.p * (of.n - of.p)
-        if largest > EXACT_INTEGERS:
-            return f"it has {largest + 1:,} scores, more than {EXACT_INTEGERS:,}"
-        atoms = Atoms(np.arange(largest + 1.0), rank_sums(of.orders))
+        if largest > orders.EXACT_INTEGERS:
+            return f"it has {largest + 1:,} scores, more than {orders.EXACT_INTEGERS:,}"
+        atoms = Atoms(np.arange(largest + 1.0), orders.rank_sums(of.orders))
         return _exact(about, atoms, ROUNDING if of.orders.is_uniform else WALK_ERROR)
     if comb(of.n, of.p) <= ENUMERATED_ORDERS:
-        atoms = enumerate_orders(of)
+        atoms = orders.enumerate_orders(of)
         low, high = atoms.support[[0, -1]].tolist()
         return _exact(about | {"minimum": low, "maximum": high}, atoms, ROUNDING)
     if bins is None:
@@ -481,7 +468,7 @@ def _exact(about: dict[str, Any], atoms: Atoms, error: float = 0.0, same: float 
     else:
         # Approximation: every score has the mean mass of a random order's score.
         count = -expm1(draws * log1p(-same)) / same if same > 0 else float(draws)
-        low, high = np.interp([tail, 1 - tail], np.concatenate([[0.0], below]), edges_of(support, width))
+        low, high = np.interp([tail, 1 - tail], np.concatenate([[0.0], below]), orders.edges_of(support, width))
     found: dict[str, Any] = {"count": count, "low": float(low), "high": float(high), "error": error + lost}
     return ScoreDistribution(**about, support=support, probability=probability, width=width, **found)
 

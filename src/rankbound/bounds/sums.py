@@ -26,17 +26,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from rankbound.kernels import usable
-from rankbound.kernels.formulas import Floats, Integers, table_size
+from rankbound.kernels.formulas import Floats, Integers, Mask, table_size
 from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
-from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
+from rankbound.metrics.precision import AveragePrecision
+from rankbound.texts import require
 
-Flags = NDArray[np.bool_]
 UNIFORM = 1.0
 """The tilt of uniform orders."""
 EPSILON = float(np.finfo(np.float64).eps)
@@ -95,8 +94,7 @@ class RandomOrders:
     tilt: float = UNIFORM
 
     def __post_init__(self) -> None:
-        if not 0 < self.tilt < inf:
-            raise ValueError(f"tilt: found {self.tilt:g}, expected a number above 0")
+        require("tilt", f"{self.tilt:g}", 0 < self.tilt < inf, "a number above 0")
 
     @property
     def is_uniform(self) -> bool:
@@ -139,7 +137,7 @@ class RandomOrders:
         chance = self.chance(np.arange(1, self.n - self.p + 2), np.zeros(1, dtype=np.int64))  # type: ignore[arg-type]
         return np.asarray(chance * np.concatenate([[1.0], np.cumprod(1.0 - chance[:-1])]))
 
-    def drawn(self, samples: int, seed: int) -> Iterator[Flags]:
+    def drawn(self, samples: int, seed: int) -> Iterator[Mask]:
         """Yield flags `(rows, n)` of the relevant ranks of `samples` random orders, which the numbers alone decide."""
         own = () if self.is_uniform else (int(np.array(self.tilt, np.float64).view(np.uint64)),)
         generator = np.random.default_rng((seed, self.n, self.p, *own))
@@ -349,7 +347,7 @@ def ulps_of_sum(terms: int) -> float:
     return 8.0 + 2.0 * sqrt(terms)
 
 
-def _sums_of_sets(relevant: Flags, fixed: Floats, counted: Floats | None) -> Floats:
+def _sums_of_sets(relevant: Mask, fixed: Floats, counted: Floats | None) -> Floats:
     """Return the sum of `sums_of_orders` for each row of flags."""
     if counted is None:
         return np.asarray(relevant @ fixed)
@@ -380,7 +378,7 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
     return sums
 
 
-def _sets(state: np.uint64, start: int, rows: int, n: int, p: int) -> Flags:
+def _sets(state: np.uint64, start: int, rows: int, n: int, p: int) -> Mask:
     """Return rows of n flags, p of them set: the relevant items of random orders from `start` on."""
     flags, row = np.zeros((rows, n), dtype=np.bool_), np.arange(rows)
     ranks = np.tile(np.arange(n, dtype=np.int32), (rows, 1))

@@ -17,21 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankbound.bounds import score_distribution
 from rankbound.bounds.extremes import Facts
-from rankbound.bounds.profiles import Profile
-from rankbound.bounds.score_distribution import (
-    FINE_GAIN,
-    SAMPLES,
-    Gain,
-    Method,
-    ScoreDistribution,
-    counts_pairs,
-    gain_terms,
-    score_distributions,
-    smooth_bin,
-)
+from rankbound.bounds.orders import Profile
+from rankbound.bounds.score_distribution import SAMPLES, Gain, Method, ScoreDistribution, score_distributions
 from rankbound.bounds.sums import UNIFORM
 from rankbound.errors import ConfigError
+from rankbound.gradients import with_derivatives
 from rankbound.kernels.formulas import Floats
 from rankbound.lists import may_read
 from rankbound.metrics import Metric, metric
@@ -84,13 +76,11 @@ class DistributionTables:
             ValueError: for no distributions, several metrics or tilts, or a profile that occurs twice.
         """
         ordered = sorted(distributions, key=lambda entry: entry.profile.key)
-        metrics, tilts = {entry.metric for entry in ordered}, {entry.tilt for entry in ordered}
-        if len(tilts) > 1:
-            raise ValueError(f"found distributions of the tilts {sorted(tilts)}, expected one tilt")
-        if len(metrics) != 1 or len({entry.profile for entry in ordered}) != len(ordered):
+        kinds = {(entry.metric, entry.tilt) for entry in ordered}
+        if len(kinds) != 1 or len({entry.profile for entry in ordered}) != len(ordered):
             raise ValueError(
-                f"found {len(ordered)} distributions of the metrics {sorted(metrics)}, expected one metric "
-                "and each list once"
+                f"found {len(ordered)} distributions of the metrics and tilts {sorted(kinds)}, expected one metric, "
+                "one tilt and each list once"
             )
         return cls(
             metric=ordered[0].metric,
@@ -115,15 +105,11 @@ class DistributionTables:
     def of_key(self, key: int) -> ScoreDistribution:
         """Return the distribution of the profile with this `Profile.key`; raise as `of`."""
         table = self.index.get(key)
-        if table is None and key < 0:
-            raise ConfigError(
-                f"there is no {self.metric} distribution of this graded list among the {len(self)} tables: they are of "
-                "binary lists; let the loss compute its own (without tables), or binarise the relevance"
-            )
         if table is None:
+            missing = "this graded list" if key < 0 else Profile(key >> 32, key & 0xFFFFFFFF)
             raise ConfigError(
-                f"there is no {self.metric} distribution of {Profile(key >> 32, key & 0xFFFFFFFF)} among the "
-                f"{len(self)} tables; tabulate it as well, or let the loss compute its own (without tables)"
+                f"there is no {self.metric} distribution of {missing} among the {len(self)} tables; let the loss "
+                f"compute its own (without tables), or {'binarise the relevance' if key < 0 else 'tabulate it as well'}"
             )
         part = slice(self.offsets[table], self.offsets[table + 1])
         return ScoreDistribution(
@@ -149,7 +135,7 @@ class DistributionTables:
     def gains(self, kind: Gain = "distinct") -> Floats:
         """Return `ScoreDistribution.gain` of every table, shape `(n_tables,)`; NaN where it is undefined."""
         of, samples = self.columns, self.samples.astype(np.float64)
-        count, span = gain_terms(kind, of["count"], samples, of["high"] - of["low"], of["sd"])
+        count, span = score_distribution.gain_terms(kind, of["count"], samples, of["high"] - of["low"], of["sd"])
         return np.where(span > 0, count / np.where(span > 0, span, 1.0), np.nan)
 
     def smooth(self, values: Tensor, facts: Facts, gain: Gain = "distinct") -> Tensor:
@@ -280,7 +266,8 @@ class SmoothLookup:
         gains, bins = tables.gains(gain), tables.columns["width"]
         position, mass, width, offsets = _merge_near(tables, gains)
         first, last = position[offsets[:-1]], position[offsets[1:] - 1]
-        split = np.where(counts_pairs(tables.metric) & (bins > 1) & (gains > FINE_GAIN), bins, 1).astype(np.int64)
+        is_split = score_distribution.counts_pairs(tables.metric) & (bins > 1) & (gains > score_distribution.FINE_GAIN)
+        split = np.where(is_split, bins, 1).astype(np.int64)
         half = np.maximum.reduceat(width, offsets[:-1]) / 2
         span = 2 * np.maximum(last - first, 1e-300)
         owner = np.repeat(np.arange(len(tables)), np.diff(offsets))
@@ -304,8 +291,17 @@ class SmoothLookup:
                 begin, end = self._offset[table], self._offset[table + 1]
                 few = int(((end - begin) * self._split[table]).sum()) <= MOST_ENTRIES
                 facts.looked_up = self, table, self._entries_of(begin, end, table) if few else None
-        smoothed: Tensor = _SmoothCdf.apply(values, self, *facts.looked_up[1:])  # type: ignore[no-untyped-call]
-        return smoothed
+        table, *entries = facts.looked_up[1:]
+        exact = values.detach().to(torch.float64)
+        value, density = (part.to(values.dtype) for part in self.evaluate(exact, table, *entries))
+
+        def bend(upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+            with torch.enable_grad():
+                leaf = exact.clone().requires_grad_()
+                (slope,) = torch.autograd.grad(self.evaluate(leaf, table)[1].sum(), leaf)
+            return upstream * direction * slope, direction * density
+
+        return with_derivatives(values, value, lambda upstream: upstream * density, bend)
 
     def evaluate(self, values: Tensor, table: Tensor, entries: Entries | None = None) -> tuple[Tensor, Tensor]:
         """Return the smooth CDF and its derivative at float64 `values`, `(n_lists,)` each; NaN where a value is NaN.
@@ -356,33 +352,16 @@ class SmoothLookup:
         return table
 
 
-class _SmoothCdf(torch.autograd.Function):
-    """The smooth CDF, with its density as the derivative."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, values: Tensor, lookup: SmoothLookup, table: Tensor, entries: Entries | None = None
-    ) -> Tensor:
-        value, density = lookup.evaluate(values.to(torch.float64), table, entries)
-        ctx.save_for_backward(values, density.to(values.dtype), table)
-        ctx.lookup = lookup
-        return value.to(values.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        values, density, table = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            # Autograd differentiates the density for a second derivative, a Hessian's.
-            density = ctx.lookup.evaluate(values.to(torch.float64), table)[1].to(values.dtype)
-        return gradient * density, None, None, None
-
-
 def _steps(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     """Return the smoothed step and its slope at `distance` from an entry's middle, in units of 1 / gain."""
     is_bin = width > 0
     widths = torch.where(is_bin, width, 1.0)
     left, right = torch.sigmoid(distance + widths / 2), torch.sigmoid(distance - widths / 2)
-    step, slope, single = smooth_bin(distance, widths), (left - right) / widths, torch.sigmoid(distance)
+    step, slope, single = (
+        score_distribution.smooth_bin(distance, widths),
+        (left - right) / widths,
+        torch.sigmoid(distance),
+    )
     return torch.where(is_bin, step, single), torch.where(is_bin, slope, single * (1 - single))
 
 

@@ -1,12 +1,12 @@
 """Several metrics of lists without ties, which are ranked once, and scores of random orders of a list.
 
-The arithmetic is that of the reference, `formulas.values_of`, to the last digit: the same tables, the same terms, added
-from the top of a list down.
+The arithmetic is that of the reference, `formulas.values_of_ranking`, to the last digit: the same tables, the same
+terms, added from the top of a list down.
 """
 
 import numpy as np
 
-from rankbound.kernels.compiler import compiled, exact_part, part
+from rankbound.kernels import compiled, exact_part, part
 from rankbound.kernels.formulas import AP, DCG, HIT, PRECISION, RANK_SUM, RBP, RECALL, RECIPROCAL_RANK
 from rankbound.kernels.parts import MANY, ascending, by_grade, longest
 
@@ -59,14 +59,6 @@ def _value(kind, rel, gains, table, cutoff, normalised, grades, ranks, p, order)
 
 
 @exact_part
-def _are_whole(relevance, largest):
-    fits = True
-    for i in range(len(relevance)):
-        fits &= (relevance[i] <= largest) & (relevance[i] == np.floor(relevance[i]))
-    return fits
-
-
-@exact_part
 def _count_above(x, y, n, ranked):
     """Write the grades of relevant items at their ranks, 0 at others; return true if one of them has a tied score."""
     tied = 0
@@ -106,7 +98,10 @@ def of_untied_lists(scores, relevance, offsets, formulas, tables, gains, tied, v
     discounts, cut-off (infinity for none), and 1 if normalised. `gains` are those of the grades 0, 1, ... Returns the
     number of lists with ties, or -1 for grades that are not whole or have no gains.
     """
-    if not _are_whole(relevance, gains.shape[1] - 1.0):
+    are_whole = True
+    for i in range(len(relevance)):
+        are_whole &= (relevance[i] <= gains.shape[1] - 1.0) & (relevance[i] == np.floor(relevance[i]))
+    if not are_whole:
         return -1
     size, n_tied = longest(offsets), 0
     x, y, ranked = np.empty(size), np.empty(size), np.empty(size)

@@ -1,6 +1,6 @@
 """Kernels for GPUs in Triton: the value and the slopes of each list, without padding, in one to two launches.
 
-Their twins are the formulas in PyTorch, and for a CPU `rankbound.kernels.softmax` and `rankbound.kernels.smooth`. A
+Their twins are the formulas in PyTorch, and for a CPU `rankbound.kernels.losses` and `rankbound.kernels.smooth`. A
 cross-entropy has one program per list, which passes over its items in blocks. The others sum over the pairs of a list,
 with one program per `TILE` of its items, which passes over the list in tiles: the time is quadratic in the list's
 length, the memory linear, and no two programs write to one place, so that sums have one order. Slopes are sums over

@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from rankbound.kernels.compiler import ordered_part, part
+from rankbound.kernels import ordered_part, part
 from rankbound.kernels.formulas import AP, DISCOUNTS, GAINS, RANK_SUM
 
 LARGEST = np.finfo(np.float64).max
@@ -74,12 +74,6 @@ def is_valid(scores, relevance, offsets, largest):
         total += scores[i] * 0.0
         fits &= (relevance[i] >= 0.0) & (relevance[i] <= largest)
     return fits and not np.isnan(total)
-
-
-@part
-def counted(informative, left):
-    """Return what a kernel returns for its informative lists, if it leaves so many lists to the reference."""
-    return informative if left == 0 else -2 - informative
 
 
 @part

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankbound.kernels.compiler import compiled, part
+from rankbound.kernels import compiled, part
 from rankbound.kernels.parts import ascending, longest
 
 # A metric is a sum over the relevant items, a function of the first one's rank, or AP.

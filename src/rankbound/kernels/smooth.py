@@ -4,7 +4,7 @@ The relevant items of a list, the targets, are put first. The sums of a metric o
 `above` all sources count for the rank, `among` the relevant ones for the rank among these. A metric is a sum over
 targets, whose terms and derivatives by the two sums `_term` returns.
 
-Interpolation is that of `rankbound.interpolation`, one list at a time. Row r holds the box r - BAND boxes above the
+Interpolation is that of `rankbound.smooth_ranks`, one list at a time. Row r holds the box r - BAND boxes above the
 list's lowest one; BAND empty rows lie below and above, and gaps between occupied boxes are shortened to BAND + 1 rows
 if there are many.
 """
@@ -13,19 +13,8 @@ import math
 
 import numpy as np
 
-from rankbound.kernels import LEFT
-from rankbound.kernels.compiler import compiled, exact_part, part
+from rankbound.kernels import LEFT, compiled, exact_part, part, parts
 from rankbound.kernels.formulas import AP, BAND, DCG, ITEM_COST, METHODS, ORDER, PAIR_COST, RANK_SUM, ROW_COST
-from rankbound.kernels.parts import (
-    ascending,
-    counted,
-    discount_of_rank,
-    exponentials,
-    gain_of_grade,
-    is_valid,
-    longest,
-    normaliser,
-)
 
 INTERPOLATED, AUTO = map(METHODS.index, ("interpolated", "auto"))
 
@@ -45,9 +34,9 @@ def smooth_metric(
 
     `formula` are the numbers of a `Formula`, `matrices` those of the sigmoid and of its slope.
     """
-    if not is_valid(scores, relevance, offsets, largest):
+    if not parts.is_valid(scores, relevance, offsets, largest):
         return -1
-    informative, left, size = 0, 0, longest(offsets)
+    informative, left, size = 0, 0, parts.longest(offsets)
     order = np.empty(size, np.int64)
     x, power, inverse, slope, gains = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     for t in range(len(offsets) - 1):
@@ -59,7 +48,7 @@ def smooth_metric(
                 slopes[first + i] = 0.0
             continue
         informative += 1
-        divisor = normaliser(formula, gains, p)
+        divisor = parts.normaliser(formula, gains, p)
         lowest = (bottom - top) / temperature
         if divisor == 0.0 or lowest == -np.inf:
             losses[t], left = LEFT, left + 1
@@ -77,7 +66,7 @@ def smooth_metric(
         scale = sign / (divisor * temperature)
         for k in range(n):
             slopes[first + order[k]] = scale * slope[k]
-    return counted(informative, left)
+    return -2 - informative if left else informative
 
 
 @part
@@ -92,7 +81,7 @@ def _targets_first(scores, relevance, first, n, formula, order, gains, x):
         y = relevance[first + i]
         if y > 0.0 and y >= rel:
             order[p] = i
-            gains[p] = gain_of_grade(y, gain) if kind == DCG else 1.0
+            gains[p] = parts.gain_of_grade(y, gain) if kind == DCG else 1.0
             p += 1
         else:
             rest -= 1
@@ -111,7 +100,7 @@ def _by_powers(x, p, n, formula, gains, temperature, top, power, inverse, slope)
     """
     for j in range(n):
         inverse[j] = (x[j] - top) / temperature
-    exponentials(inverse, n, power)
+    parts.exponentials(inverse, n, power)
     for j in range(n):
         slope[j] = 0.0
     value = 0.0
@@ -244,7 +233,7 @@ def pays(n_targets, n, bottom, top, temperature, n_fields):
 def rows_of(scores, n, temperature, row, local):
     """Write each item's row and its coordinate in the box, -1 to 1; return the number of rows.
 
-    The boxes are those of `rankbound.interpolation`, to the last digit of a score on the limit of two.
+    The boxes are those of `rankbound.smooth_ranks`, to the last digit of a score on the limit of two.
     """
     box, lowest, highest = np.empty(n), np.inf, -np.inf
     for i in range(n):
@@ -258,7 +247,7 @@ def rows_of(scores, n, temperature, row, local):
             row[i] = int(box[i] - lowest) + BAND
         return int(highest - lowest) + 1 + 2 * BAND
     order = np.empty(n, np.int64)
-    ascending(box, n, order)
+    parts.ascending(box, n, order)
     last, before = BAND, lowest
     for k in range(n):
         last += int(min(box[order[k]] - before, BAND + 1.0))
@@ -333,7 +322,7 @@ def _term(formula, gain, temperature, above, among):
         return above, 1.0, 0.0
     rank = above + 0.5
     if kind == DCG:
-        value, by_above = discount_of_rank(rank, discount)
+        value, by_above = parts.discount_of_rank(rank, discount)
         value, by_above, by_among = gain * value, gain * by_above, 0.0
     else:
         value, by_among = (among + 0.5) / rank, 1.0 / rank
@@ -344,3 +333,20 @@ def _term(formula, gain, temperature, above, among):
         by_above = by_above * inside - value * inside * (1.0 - inside) / temperature
         value, by_among = value * inside, by_among * inside
     return value, by_above, by_among
+
+
+@compiled("void(f8[:,::1],b1[::1],f8[:,::1],f8[:,::1])")
+def running_sums(values, starts, before, behind):
+    """Write, for each row of values, the sums before and behind each place, from 0 where a list begins."""
+    n = len(starts)
+    for c in range(len(values)):
+        total = 0.0
+        for k in range(n):
+            if starts[k]:
+                total = 0.0
+            before[c, k] = total
+            total += values[c, k]
+        total = 0.0
+        for k in range(n - 1, -1, -1):
+            behind[c, k] = total
+            total = 0.0 if starts[k] else total + values[c, k]

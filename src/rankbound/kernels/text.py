@@ -7,7 +7,7 @@ reference.
 
 import numpy as np
 
-from rankbound.kernels.compiler import compiled, exact_part
+from rankbound.kernels import compiled, exact_part
 
 SPACE, TAB, NEWLINE, RETURN = ord(" "), ord("\t"), ord("\n"), ord("\r")
 HASH, COLON, EQUALS, PLUS, MINUS, POINT = ord("#"), ord(":"), ord("="), ord("+"), ord("-"), ord(".")
@@ -53,12 +53,6 @@ def whole(text, i):
 
 
 @exact_part
-def scaled(mantissa, exponent):
-    """Return mantissa * 10^exponent, rounded once."""
-    return mantissa / POWERS[-exponent] if exponent < 0 else mantissa * POWERS[exponent]
-
-
-@exact_part
 def number(text, i):
     """Return the decimal number at i and the index after it; -1 for that where it is none, or not exact."""
     sign = -1.0 if text[i] == MINUS else 1.0
@@ -85,7 +79,8 @@ def number(text, i):
     power -= behind
     if i < 0 or abs(power) >= len(POWERS):
         return 0.0, -1
-    return sign * scaled(float(mantissa), power), i
+    # Rounded once.
+    return sign * (float(mantissa) / POWERS[-power] if power < 0 else float(mantissa) * POWERS[power]), i
 
 
 @exact_part
@@ -165,10 +160,7 @@ def write_name(text, i, query, line, names, at):
     return at + end - begin
 
 
-@compiled(
-    "i8(u1[::1],i8,i8,i8,i1[::1],i8[::1],i8[::1],f4[:,::1],u1[::1],i4[::1])",
-    exact=True,
-)
+@compiled("i8(u1[::1],i8,i8,i8,i1[::1],i8[::1],i8[::1],f4[:,::1],u1[::1],i4[::1])", exact=True)
 def parse(text, first, largest_label, smallest, labels, queries, lines, features, names, ends):
     """Write the rows of whole lines, numbered from `first`, with feature indices from `smallest` on.
 
@@ -220,13 +212,9 @@ def extent(text, found):
                     last -= 1
                 first, behind = whole(text, begin)
                 index, end = whole(text, last)
-                if (
-                    behind < 0
-                    or end < 0
-                    or text[behind] != COLON
-                    or text[end] != COLON
-                    or (first == 0 and behind > begin + 1)
-                ):
+                if behind < 0 or end < 0 or text[behind] != COLON or text[end] != COLON:
+                    return -1
+                if first == 0 and behind > begin + 1:
                     return -1
                 smallest, largest = min(smallest, first), max(largest, index)
             most = max(most, label)

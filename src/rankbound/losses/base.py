@@ -8,6 +8,7 @@ A step on a batch of short lists takes some fifty microseconds, and each operati
 needs and is neither kept nor returned is therefore computed by NumPy, and tensors are made of its arrays.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -18,32 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rankbound.gradients import (
-    hessian_product,
-    numbered,
-    through_transforms,
-    traced_loss,
-    with_derivatives,
-    with_gradient,
-    without_curvature,
-)
+from rankbound import gradients
+from rankbound import lists as checks
+from rankbound.gradients import hessian_product, through_transforms, with_derivatives, with_gradient, without_curvature
 from rankbound.kernels import LEFT, Array, GpuKernel, Kernel, usable, usable_on_gpu
-from rankbound.lists import (
-    STORED_ONLY,
-    ArrayLike,
-    Lists,
-    are_fractions,
-    as_tensor,
-    beside,
-    is_transformed,
-    laid_out,
-    require_finite,
-    require_grades,
-    waiting,
-    warn_of_fractions,
-    weights_of,
-)
-from rankbound.losses._on_gpu import losses_on_gpu
+from rankbound.lists import STORED_ONLY, ArrayLike, Lists, waiting
+from rankbound.smooth_ranks import joined
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
@@ -52,11 +33,20 @@ if TYPE_CHECKING:
 Reduction = Literal["none", "mean", "sum"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
-Reference = Callable[[Tensor, Tensor, Lists], Tensor]
-"""The function of scores, relevance and lists that a kernel computes, differentiable twice."""
+Reference = Callable[..., Tensor]
+"""The function of scores, relevance, lists, and perhaps weights, that a kernel computes, differentiable twice."""
 
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 _NO_CURVATURE: Array = np.empty(0)
+
+# Whether kernels in Triton can be relied on, by the text of their loss, the scores' dtype and the device. Their tests
+# ran in Triton's interpreter, on no GPU. The first time that a loss is computed on a device, its kernel is therefore
+# compared with the formula, which is used, with a warning, where the kernel cannot be compiled or differs.
+_RELIABLE: dict[Any, bool] = {}
+
+# Numbers of items of the lists by which a kernel is compared with its formula: within a tile, at its end, beyond.
+COMPARED = (1, 5, 32, 70, 0, 2)
+TOLERANCES = {torch.float32: 1e-4, torch.float64: 1e-8}
 
 
 class RankingLoss(nn.Module, ABC):
@@ -84,11 +74,11 @@ class RankingLoss(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self._number = numbered(self)
+        self._number = gradients.numbered(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._number = numbered(self)
+        self._number = gradients.numbered(self)
 
     def forward(
         self,
@@ -140,13 +130,13 @@ class RankingLoss(nn.Module, ABC):
             is_flat = offsets is not None and mask is None and lengths is None
             # The operator has no derivatives by what a loss learns.
             if is_flat and all(one is None or isinstance(one, Tensor) for one in given) and not [*self.parameters()]:
-                return traced_loss(self._number, *given, reduction, validate)
+                return gradients.traced_loss(self._number, *given, reduction, validate)
             options = {"weights": weights, "list_weights": list_weights, "mask": mask, "lengths": lengths}
             eager = torch.compiler.disable(self.forward)  # type: ignore[no-untyped-call]
             untraced: Tensor = eager(scores, relevance, offsets, **options, reduction=reduction, validate=validate)
             return untraced
         if offsets is None or mask is not None or lengths is not None:
-            offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
+            offsets, flat = checks.laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
             scores, relevance, weights = flat["scores"], flat["relevance"], flat["weights"]
         if not isinstance(scores, Tensor):
             raise ValueError(
@@ -163,7 +153,7 @@ class RankingLoss(nn.Module, ABC):
             # Autocast and half precision would lose the differences between scores.
             with reads, torch.autocast(x.device.type, enabled=False):
                 exact = at_least_single(x)
-                w = None if w is None else weights_of(w, "weights", len(x), exact)
+                w = None if w is None else checks.weights_of(w, "weights", len(x), exact)
                 on_gpu = self._on_gpu(exact, grades, lists, w)
                 if on_gpu is not None:
                     losses = on_gpu
@@ -172,13 +162,13 @@ class RankingLoss(nn.Module, ABC):
                 else:
                     losses = self.of_weighted_lists(exact, grades, lists, w)
                 if v is not None:
-                    losses = losses * weights_of(v, "list_weights", len(lists), losses)
+                    losses = losses * checks.weights_of(v, "list_weights", len(lists), losses)
                 return reduced(attached(losses, x, lists), how, partial(self.informative, grades, lists))
 
         def informative_of(x: Tensor, limits: Tensor, y: Tensor) -> Tensor:
             return self.informative(y, Lists(limits)).to(at_least_single(x).dtype)
 
-        if not is_transformed():
+        if not checks.is_transformed():
             return losses_of(scores, offsets, relevance, weights, list_weights, reduction)
         if self._without_draws:
             raise NotImplementedError(
@@ -192,15 +182,15 @@ class RankingLoss(nn.Module, ABC):
         self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, validate: bool
     ) -> tuple[Tensor, Lists]:
         """Return the relevance and the lists; raise what `forward` raises, and warn of relevance in fractions."""
-        grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
+        grades = checks.beside(checks.as_tensor(scores, "scores"), relevance, "relevance")
         if not scores.is_floating_point():
             raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
         if validate:
-            require_grades(grades)
-            require_finite(scores)
+            checks.require_grades(grades)
+            checks.require_finite(scores)
         lists = Lists.checked(offsets, len(scores), scores.device, values=validate)
-        if validate and are_fractions(grades):
-            warn_of_fractions(self.text, grades, partial(self.informative, lists=lists))
+        if validate and checks.are_fractions(grades):
+            checks.warn_of_fractions(self.text, grades, partial(self.informative, lists=lists))
         return grades, lists
 
     @abstractmethod
@@ -325,7 +315,7 @@ class RankingLoss(nn.Module, ABC):
         def pull(upstream: Tensor) -> Tensor:
             gradient = np.empty(len(slopes), _NUMPY.get(scores.dtype, np.float64))
             if share is None:
-                from rankbound.kernels.gradients import times_upstream
+                from rankbound.kernels.losses import times_upstream
 
                 product = np.empty_like(slopes)
                 times_upstream(upstream.detach().to(torch.float64).contiguous().numpy(), slopes, limits, product)
@@ -411,8 +401,22 @@ class RankingLoss(nn.Module, ABC):
                 return reference(x, y, own)
             return self.of_lists(x, y, own) if w is None else self.of_weighted_lists(x, y, own, w)
 
-        losses = losses_on_gpu(self.full_text, kernel, formula, scores, relevance, lists, weights)
-        return losses if losses is None or reference is not None else losses.to(scores.dtype)
+        longest, key = kernel[1], (self.full_text, scores.dtype, scores.device)
+        if key not in _RELIABLE:
+            _RELIABLE[key] = _is_reliable(self.full_text, kernel, formula, scores)
+        # The limits of lists are read for kernels that need them alone.
+        is_long = np.diff(lists.limits) > longest if longest < np.inf else np.zeros(len(lists), np.bool_)
+        if not _RELIABLE[key] or (is_long.all() and len(lists) and longest < np.inf):
+            return None
+
+        def losses_of(long: bool, items: Tensor | slice, own: Lists) -> Tensor:
+            share = scores[items], relevance[items], own, None if weights is None else weights[items]
+            return (formula(*share) if long else _by_kernel(kernel, formula, *share)).to(torch.float64)
+
+        shares = lists._shares(is_long)
+        places = [lists._places(is_long == long) for long, _, _ in shares]
+        losses = joined([losses_of(*share) for share in shares], places)
+        return losses if reference is not None else losses.to(scores.dtype)
 
     def count_informative(self, relevance: ArrayLike, offsets: ArrayLike) -> Tensor:
         r"""Return the number of informative lists, by which the reduction `mean` divides; int64, without dimensions.
@@ -433,8 +437,8 @@ class RankingLoss(nn.Module, ABC):
         Raises:
             ValueError: for relevance below 0 or invalid offsets.
         """
-        grades = as_tensor(relevance, "relevance")
-        require_grades(grades)
+        grades = checks.as_tensor(relevance, "relevance")
+        checks.require_grades(grades)
         return self.informative(grades, Lists.checked(offsets, len(grades), grades.device)).sum()
 
     @property
@@ -562,7 +566,7 @@ def _flat(values: ArrayLike) -> Array | None:
     """Return flat real numbers on the CPU as an array that shares their memory; None for anything else."""
     if not isinstance(values, Tensor) or values.dtype in STORED_ONLY:
         try:
-            values = as_tensor(values, "values")
+            values = checks.as_tensor(values, "values")
         except ValueError:
             return None
     if values.dim() != 1 or not values.is_cpu or values.is_complex():
@@ -576,3 +580,56 @@ def attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
     if losses.requires_grad or not (scores.requires_grad and torch.is_grad_enabled()):
         return losses
     return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, without_curvature)
+
+
+def _by_kernel(
+    kernel: GpuKernel, formula: Reference, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None
+) -> Tensor:
+    """Return the losses of a kernel, float64 `(n_lists,)`, differentiable twice by the scores."""
+    with torch.no_grad():
+        losses, slopes = kernel[0](scores.detach(), relevance, lists, weights)
+
+    def product(direction: Tensor) -> Tensor:
+        return hessian_product(partial(formula, w=weights), scores, relevance, lists, direction)
+
+    return with_gradient(scores, losses, slopes, lists, product)
+
+
+def _is_reliable(text: str, kernel: GpuKernel, formula: Reference, like: Tensor) -> bool:
+    """Return true if the kernel has the formula's values and slopes for scores `like` these; otherwise warn."""
+    lists = Lists.of_sizes(torch.tensor(COMPARED, device=like.device))
+    place = lists.position
+    x = torch.sin(2.7 * torch.arange(lists.n_items, device=like.device).to(like)).mul(4).round() / 2
+    graded = torch.where(place % 4 == 1, 1 + place % 3, 0)
+    compared, flaw = 0, ""
+    with waiting(True):
+        for y in (graded, (place == 0).to(graded)):
+            try:
+                expected = _differentiated(partial(formula, w=None), x, y, lists)
+            except ValueError:
+                # A loss may refuse lists of several relevant items.
+                continue
+            try:
+                found = _differentiated(partial(_by_kernel, kernel, formula, weights=None), x, y, lists)
+            except Exception as error:
+                flaw = f"cannot be used ({type(error).__name__}: {str(error)[:300]})"
+                break
+            compared += 1
+            for one, other in zip(found, expected, strict=True):
+                limit = TOLERANCES[like.dtype] * float(other.nan_to_num().abs().max().clamp(min=1e-3))
+                if not torch.allclose(one, other.to(one), rtol=0, atol=limit, equal_nan=True):
+                    flaw = "has other values than the formula"
+    if flaw:
+        warnings.warn(
+            f"{text}: its kernel in Triton {flaw} for {like.dtype} scores on {like.device}; PyTorch's formula is used, "
+            "which takes longer; RANKBOUND_FAST=0 switches kernels off, and this warning",
+            stacklevel=2,
+        )
+    return compared > 0 and not flaw
+
+
+def _differentiated(function: Reference, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
+    with torch.enable_grad():
+        leaf = scores.clone().requires_grad_()
+        losses = function(leaf, relevance, lists)
+        return losses.detach(), torch.autograd.grad(losses.nansum(), leaf)[0]

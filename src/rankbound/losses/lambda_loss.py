@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import with_gradient
-from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.kernels import Kernel
 from rankbound.kernels.formulas import DCG
 from rankbound.lists import Lists, may_read
@@ -18,10 +17,8 @@ from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.ranks import Ranks, tie_blocks
-from rankbound.smooth_ranks import pair_chunks, require_temperature
-from rankbound.texts import require_one_of
-
-SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
+from rankbound.smooth_ranks import pair_chunks, require_temperature, sigmoid_slope, softplus
+from rankbound.texts import require, require_one_of
 
 # Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
 PAIRS_PER_CHUNK = 1_000_000
@@ -39,7 +36,23 @@ Pairs = tuple[Tensor, Tensor]
 """Pairs of items of one list: the indices of winners, and those of the losers."""
 
 
-class LambdaRankLoss(RankingLoss):
+class AdditiveLoss(RankingLoss):
+    """A loss of a metric that adds up over items, whose gains weights of items multiply (`Metric.weighted`)."""
+
+    def __init__(self, of: str | Metric) -> None:
+        super().__init__()
+        parsed = metric(of)
+        if not isinstance(parsed, AdditiveMetric):
+            raise ValueError(
+                f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
+            )
+        self._of, self.metric = parsed, str(parsed)
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
+        return self.of_lists(scores, self._of.weighted(relevance, weights), lists)
+
+
+class LambdaRankLoss(AdditiveLoss):
     r"""LambdaRank (Burges 2010): pairs weighted by the change in the metric when the two items swap ranks.
 
     $$L = \sum_{g_i > g_j} \left|\Delta M_{ij}\right| \log\left(1 + e^{-(s_i - s_j)/\tau}\right), \qquad
@@ -68,10 +81,9 @@ class LambdaRankLoss(RankingLoss):
     """The weights of pairs, as in `LambdaLoss`."""
 
     def __init__(self, *, metric: str | Metric = "nDCG", temperature: float = 1.0) -> None:
-        super().__init__()
+        super().__init__(metric)
         require_temperature(temperature)
-        self.temperature, self._of = temperature, additive_metric(metric)
-        self.metric = str(self._of)
+        self.temperature = temperature
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         losses, slopes = torch.zeros(2, lists.n_items, dtype=torch.float64, device=scores.device)
@@ -89,9 +101,6 @@ class LambdaRankLoss(RankingLoss):
             return product
 
         return with_gradient(scores, lists.sum(losses).to(scores), slopes.to(scores), lists, hessian_product)
-
-    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
-        return self.of_lists(scores, self._of.weighted(relevance, weights), lists)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -150,7 +159,7 @@ class LambdaRankLoss(RankingLoss):
         formula = formula_of(self._of)
         if formula is None or formula.kind != DCG:
             return None
-        from rankbound.kernels.pairwise import BY_SWAP, logistic
+        from rankbound.kernels.losses import BY_SWAP, logistic
 
         largest = float(largest_grade(torch.promote_types(dtype, torch.float32)))
         return logistic, BY_SWAP, formula.numbers, largest, float(self.temperature), False, (PAIRS_OF_A_KERNEL, 0)
@@ -189,9 +198,8 @@ class LambdaLoss(LambdaRankLoss):
         self, *, metric: str | Metric = "nDCG", scheme: str = "ndcg-loss2++", mu: float = 10.0, temperature: float = 1.0
     ) -> None:
         super().__init__(metric=metric, temperature=temperature)
-        require_one_of("scheme", scheme, SCHEMES)
-        if not mu >= 0:
-            raise ValueError(f"mu: found {mu}, expected a number from 0")
+        require_one_of("scheme", scheme, ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"))
+        require("mu", mu, mu >= 0, "a number from 0")
         self.scheme, self.mu = scheme, mu  # type: ignore[misc]
 
     def _weight(self, weights: "SwapWeights", pairs: Pairs) -> Tensor:
@@ -210,16 +218,6 @@ def _pairs_with_a_discount(weights: "SwapWeights", lists: Lists) -> Iterator[Pai
     yield from pairs_by_gain(weights.gains, lists, winners=counts)
     if not bool(counts.all()):
         yield from pairs_by_gain(weights.gains, lists, winners=~counts, losers=counts)
-
-
-def additive_metric(of: str | Metric) -> AdditiveMetric:
-    """Return the metric; ValueError for one that doesn't add up over items."""
-    parsed = metric(of)
-    if not isinstance(parsed, AdditiveMetric):
-        raise ValueError(
-            f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
-        )
-    return parsed
 
 
 def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:

@@ -17,35 +17,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rankbound import smooth_ranks
 from rankbound.gradients import with_gradient
-from rankbound.interpolation import (
-    SIGMOID,
-    SIGMOID_SLOPE,
-    SOFTPLUS,
-    TANH_LINK,
-    TANH_LINK_CURVATURE,
-    TANH_LINK_SLOPE,
-    Boxes,
-    Kernel,
-)
 from rankbound.kernels import Kernel as Compiled
 from rankbound.kernels.formulas import COSTS_OF_REFERENCE, DCG, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION, Formula
 from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
 from rankbound.ranks import block_starts, blocks_of, tie_blocks
-from rankbound.smooth_ranks import (
-    PRECISE_ORDER,
-    PairSums,
-    interpolation_pays,
-    joined,
-    long_enough,
-    require_method,
-    shares_of,
-)
+from rankbound.smooth_ranks import Boxes, Kernel, PairSums, joined, require_method
 from rankbound.texts import require_one_of
-
-PAIR_WEIGHTS = ("uniform", "difference")
 
 # Distinct integer grades below this are found by counting, others by sorting.
 TABLED_GRADES = 1024
@@ -85,7 +66,7 @@ class PairLoss(ItemSum):
     def __init__(self, *, reduction: str = "mean", weight: str = "uniform") -> None:
         super().__init__()
         require_one_of("reduction", reduction, REDUCTIONS)
-        require_one_of("weight", weight, PAIR_WEIGHTS)
+        require_one_of("weight", weight, ("uniform", "difference"))
         self.reduction, self.weight = reduction, weight
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
@@ -156,14 +137,14 @@ class LinkLoss(PairLoss):
         lists, unit, exact = pairs.lists, self.unit * self.temperature, scores.to(torch.float64)
         methods: Tensor | npt.NDArray[np.int64] = torch.full_like(lists.sizes, _DIRECT)
         if self.method == "auto" and not may_read(scores):
-            methods = np.where(long_enough(lists, 2, COSTS_OF_REFERENCE), _BY_HALVES, _DIRECT)
+            methods = np.where(smooth_ranks.long_enough(lists, 2, COSTS_OF_REFERENCE), _BY_HALVES, _DIRECT)
         elif not may_read(scores):
             methods = np.full(len(lists), _BY_HALVES if self.method == "interpolated" else _DIRECT)
         elif bool((interpolated := self._interpolated(scores, pairs)).any()):
             few = lists.max(pairs.grades) < MOST_GRADES_IN_ORDER
             whole = lists.sum((pairs.grades != pairs.grades.floor()).to(torch.float64)) == 0
             methods = torch.where(interpolated, torch.where(few & whole, _BY_GRADES, _BY_HALVES), _DIRECT)
-        shares = shares_of(methods, lists)
+        shares = smooth_ranks.shares_of(methods, lists)
         parts = [
             _LinkSums(exact[items], pairs if len(shares) == 1 else pairs.of_some(items, own), self.link, unit, kind)
             for kind, items, own in shares
@@ -175,10 +156,11 @@ class LinkLoss(PairLoss):
         lists = pairs.lists
         if self.method != "auto":
             return torch.full_like(lists.sizes, self.method == "interpolated", dtype=torch.bool)
-        if self.link[0] is SOFTPLUS and scores.dtype == torch.float64:
+        if self.link[0] is smooth_ranks.SOFTPLUS and scores.dtype == torch.float64:
             # The choice of the compiled kernel, with which lists in double precision agree to rounding.
             return pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
-        return interpolation_pays(scores, lists, pairs.better, 2, self.unit * self.temperature, COSTS_OF_REFERENCE)
+        unit = self.unit * self.temperature
+        return smooth_ranks.interpolation_pays(scores, lists, pairs.better, 2, unit, COSTS_OF_REFERENCE)
 
 
 class PairwiseLogisticLoss(LinkLoss):
@@ -202,14 +184,14 @@ class PairwiseLogisticLoss(LinkLoss):
     """
 
     name = "RankNet"
-    link = SOFTPLUS, SIGMOID, SIGMOID_SLOPE
+    link = smooth_ranks.SOFTPLUS, smooth_ranks.SIGMOID, smooth_ranks.SIGMOID_SLOPE
 
     _kernel_has_curvature = True
 
     def _kernel(self, dtype: torch.dtype) -> Compiled | None:
         if self.method == "interpolated":
             return None
-        from rankbound.kernels.pairwise import ALIKE, BY_DIFFERENCE, logistic
+        from rankbound.kernels.losses import ALIKE, BY_DIFFERENCE, logistic
 
         weighting = BY_DIFFERENCE if self.weight == "difference" else ALIKE
         most_pairs = (2**62, 0) if self.method == "direct" else (PAIRS_WORTH_INTERPOLATION, PAIRS_OF_ITEM)
@@ -239,7 +221,7 @@ class DirectRankerLoss(LinkLoss):
     """
 
     name = "DirectRanker"
-    link = TANH_LINK, TANH_LINK_SLOPE, TANH_LINK_CURVATURE
+    link = smooth_ranks.TANH_LINK, smooth_ranks.TANH_LINK_SLOPE, smooth_ranks.TANH_LINK_CURVATURE
     unit = 0.5
 
 
@@ -352,7 +334,7 @@ class _LinkSums:
         """
         if self._method == _DIRECT:
             return self._direct((self._bend,), pushed=self._bend).sum(0)
-        boxes, bend = self._boxes(PRECISE_ORDER), (self._bend,)
+        boxes, bend = self._boxes(smooth_ranks.PRECISE_ORDER), (self._bend,)
         return self._over_grades(boxes, bend, factor)[0] + self._over_grades(boxes, bend, factor, higher=True)[0]
 
     def hessian_product(self, direction: Tensor) -> Tensor:

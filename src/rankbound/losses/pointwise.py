@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, RankingLoss, times
 from rankbound.metrics.base import has_numbers
 from rankbound.metrics.cumulative_gain import require_gains_that_fit
-from rankbound.texts import require_one_of
+from rankbound.smooth_ranks import sigmoid_slope, softplus
+from rankbound.texts import require, require_one_of
 
 REDUCTIONS = ("mean", "sum")
 GAINS = ("linear", "exp2")
@@ -140,8 +140,7 @@ class OrdinalLoss(PointwiseLoss):
 
     def __init__(self, *, grades: int = 3, learn: bool = False, reduction: str = "mean") -> None:
         super().__init__(reduction)
-        if grades < 2:
-            raise ValueError(f"grades: found {grades}, expected at least 2")
+        require("grades", grades, grades >= 2, "at least 2")
         self.grades, self.learn = grades, learn
         if learn:
             self._first = nn.Parameter(torch.tensor(0.5))

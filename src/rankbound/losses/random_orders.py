@@ -16,9 +16,10 @@ from torch.nn import functional
 
 from rankbound.lists import Lists, may_read
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.lambda_loss import additive_metric, discounts
+from rankbound.losses.lambda_loss import AdditiveLoss, discounts
 from rankbound.metrics import Metric
 from rankbound.smooth_ranks import require_temperature
+from rankbound.texts import require
 
 if TYPE_CHECKING:
     from rankbound.bounds.extremes import Facts
@@ -33,18 +34,13 @@ SMALLEST_TOTAL = 1e-10
 """Totals of rows and columns are divided by at least this."""
 
 
-class RankChancesLoss(RankingLoss):
+class RankChancesLoss(AdditiveLoss):
     r"""The negative expectation of a metric $\sum_i g(y_i)\, d(R_i) / Z$ over the chances of items to be at ranks.
 
     $$L = -\frac1Z \sum_i g(y_i) \sum_r d(r)\, P_{ri}$$
 
-    A subclass defines $P_{ri}$. Weights of items multiply the metric's gains (`Metric.weighted`).
+    A subclass defines $P_{ri}$.
     """
-
-    def __init__(self, metric: str | Metric) -> None:
-        super().__init__()
-        self._of = additive_metric(metric)
-        self.metric = str(self._of)
 
     @abstractmethod
     def mean_discounts(self, scores: Tensor, relevant: Tensor, lists: Lists, table: Tensor) -> Tensor:
@@ -70,9 +66,6 @@ class RankChancesLoss(RankingLoss):
         means = self.mean_discounts(scores.to(torch.float64), gains > 0, lists, table)
         losses = -share * lists.sum(gains * means)
         return torch.where(self.informative(relevance, lists), losses, 0.0).to(scores.dtype)
-
-    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
-        return self.of_lists(scores, self._of.weighted(relevance, weights), lists)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with a gain above 0."""
@@ -107,8 +100,7 @@ class SoftRankLoss(RankChancesLoss):
 
     def __init__(self, *, metric: str | Metric = "nDCG", deviation: float = 1.0) -> None:
         super().__init__(metric)
-        if not deviation > 0:
-            raise ValueError(f"deviation: found {deviation:g}, expected a number above 0")
+        require("deviation", f"{deviation:g}", deviation > 0, "a number above 0")
         self.deviation = deviation
 
     def mean_discounts(self, scores: Tensor, relevant: Tensor, lists: Lists, table: Tensor) -> Tensor:
@@ -310,25 +302,14 @@ def sampled(of: str | RankingLoss, samples: int = 8, temperature: float = 1.0, *
 
 
 class SampledLoss(RankingLoss):
-    r"""The mean of a loss over scores with Gumbel noise, as `rankbound.sampled` returns it.
-
-    Args:
-        of: the loss.
-        samples: the number of draws of each call.
-        temperature: the scale of the noise, in units of the scores.
-        seed: the seed of the draws.
-
-    Raises:
-        ValueError: for fewer than one sample, or a temperature that isn't above 0.
-    """
+    """The mean of a loss over scores with Gumbel noise, as `rankbound.sampled` returns it, with the same arguments."""
 
     _without_draws = "the loss itself"
 
     def __init__(self, of: RankingLoss, samples: int, temperature: float, seed: int) -> None:
         super().__init__()
         require_temperature(temperature)
-        if samples < 1:
-            raise ValueError(f"samples: found {samples}, expected at least 1")
+        require("samples", samples, samples >= 1, "at least 1")
         self.of, self.samples, self.noise, self.seed = of, samples, temperature, seed
         # On the CPU, so that the draws don't depend on the device.
         self._generator = torch.Generator("cpu").manual_seed(seed)

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import with_gradient, without_curvature
-from rankbound.interpolation import running_sums
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, may_read
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
 from rankbound.ranks import descending_order
-from rankbound.texts import require_one_of
+from rankbound.smooth_ranks import running_sums
+from rankbound.texts import require, require_one_of
 
 ALPHAS = ("harmonic", "constant")
 
@@ -68,14 +68,10 @@ class WARPLoss(ItemSum):
     ) -> None:
         super().__init__()
         require_one_of("alpha", alpha, ALPHAS)
-        if cutoff is not None and cutoff < 1:
-            raise ValueError(f"cutoff: found {cutoff}, expected at least 1")
-        if not margin > 0:
-            raise ValueError(f"margin: found {margin}, expected a number above 0")
-        if not rel > 0:
-            raise ValueError(f"rel: found {rel}, expected a grade above 0")
-        if samples < 0:
-            raise ValueError(f"samples: found {samples}, expected 0 (all violators) or a number of draws")
+        require("cutoff", cutoff, cutoff is None or cutoff >= 1, "at least 1")
+        require("margin", margin, margin > 0, "a number above 0")
+        require("rel", rel, rel > 0, "a grade above 0")
+        require("samples", samples, samples >= 0, "0 (all violators) or a number of draws")
         self.alpha, self.cutoff, self.margin, self.rel = alpha, cutoff, margin, rel
         self.samples, self.seed = samples, seed
         self._without_draws = "samples=0, which takes all violators" if samples else ""
@@ -146,8 +142,7 @@ def warp_rank(scores: ArrayLike, true: int) -> int:
     3
     """
     values = as_tensor(scores, "scores")
-    if not 0 <= true < len(values):
-        raise ValueError(f"true: found {true}, expected an index below {len(values)}")
+    require("true", true, 0 <= true < len(values), f"an index below {len(values)}")
     return int((values >= values[true]).sum()) - 1
 
 
@@ -211,8 +206,7 @@ class HingeLoss(PairLoss):
 
     def __init__(self, *, margin: float = 1.0, reduction: str = "mean", weight: str = "uniform") -> None:
         super().__init__(reduction=reduction, weight=weight)
-        if not margin >= 0:
-            raise ValueError(f"margin: found {margin}, expected a number from 0")
+        require("margin", margin, margin >= 0, "a number from 0")
         self.margin = margin
 
     def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rankbound import smooth_ranks
 from rankbound.bounds.base import Bound, Distribution, Unbounded
 from rankbound.bounds.base import bound as parse_bound
 from rankbound.bounds.extremes import Facts
 from rankbound.bounds.score_distribution import Gain
 from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.gradients import with_gradient
-from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, kernel_matrix, sigmoid_slope, softplus
 from rankbound.kernels import GpuKernel, Kernel
 from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
 from rankbound.lists import ArrayLike, Lists, as_tensor, may_read
@@ -27,7 +27,8 @@ from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.metrics.runs import RunMetric
 from rankbound.ranks import Ranks, tie_blocks
-from rankbound.smooth_ranks import kernel_sums, require_method, smooth_ranks_of
+from rankbound.smooth_ranks import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, kernel_sums, require_method, smooth_ranks_of
+from rankbound.texts import require
 
 
 class SmoothLoss(RankingLoss):
@@ -264,8 +265,7 @@ class RelevantItemsLoss(RankingLoss):
 
     def __init__(self, *, rel: float = 1) -> None:
         super().__init__()
-        if not rel > 0:
-            raise ValueError(f"rel: found {rel}, expected a grade above 0")
+        require("rel", rel, rel > 0, "a grade above 0")
         self.rel = rel
 
     def relevant(
@@ -343,7 +343,7 @@ class CLiMFLoss(RelevantItemsLoss, ItemSum):
         x = own.detach()
         w = torch.ones_like(x) if known is None else known
         with torch.no_grad():
-            losses = kept.sum(w * (softplus(-x) + kernel_sums(x, kept, (mask,), SOFTPLUS).squeeze(1)))
+            losses = kept.sum(w * (smooth_ranks.softplus(-x) + kernel_sums(x, kept, (mask,), SOFTPLUS).squeeze(1)))
             above, weighted = kernel_sums(x, kept, (mask, w), SIGMOID).unbind(1)
             # The chances of a pair's two orders add up to 1.
             slopes = times(kept.spread(kept.sum(w)) - weighted, mask) - w * (above + torch.sigmoid(-x))
@@ -351,20 +351,9 @@ class CLiMFLoss(RelevantItemsLoss, ItemSum):
         def hessian_product(direction: Tensor) -> Tensor:
             v = times(direction.to(x), mask)
             alike, of_w, of_v, of_wv = kernel_sums(x, kept, (mask, w, v, w * v), SIGMOID_SLOPE).unbind(1)
-            return v * (w * (sigmoid_slope(x) + alike) + of_w) - times(of_wv, mask) - w * of_v
+            return v * (w * (smooth_ranks.sigmoid_slope(x) + alike) + of_w) - times(of_wv, mask) - w * of_v
 
         return with_gradient(own, losses, slopes, kept, hessian_product).to(scores.dtype)
-
-    @torch.no_grad()
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        own, kept, mask, _ = self.relevant(scores, relevance, lists)
-        # Without the item itself, whose slope in both orders is 1/4.
-        bends = sigmoid_slope(own) + 2 * kernel_sums(own, kept, (mask,), SIGMOID_SLOPE).squeeze(1) - 0.5
-        if mask is not None:
-            return (bends * mask).to(scores)
-        curvature = torch.zeros_like(scores)
-        curvature[relevance >= self.rel] = bends.to(scores)
-        return curvature
 
 
 @lru_cache(maxsize=256)
@@ -378,5 +367,5 @@ def _smooth_kernel(
     largest = torch.finfo(torch.float64).max
     if formula.gain == "exp2":
         largest = float(largest_grade(torch.promote_types(dtype, torch.float32)))
-    matrices = tuple(kernel_matrix(one, torch.device("cpu")).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
+    matrices = tuple(smooth_ranks.kernel_matrix(one, torch.device("cpu")).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
     return smooth_metric, formula.numbers, largest, float(temperature), METHODS.index(method), matrices, sign, undefined

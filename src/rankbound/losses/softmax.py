@@ -18,7 +18,7 @@ from rankbound.losses.base import ItemSum, RankingLoss
 from rankbound.losses.pointwise import GAINS, gains_of
 from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound.ranks import tie_blocks
-from rankbound.texts import require_one_of
+from rankbound.texts import require, require_one_of
 
 # About 100 MB in a training step.
 MOST_PERMUTATIONS = 1_000_000
@@ -42,7 +42,7 @@ class CrossEntropyLoss(ItemSum):
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         if (target := self._target()) is None:
             return None
-        from rankbound.kernels.softmax import cross_entropy
+        from rankbound.kernels.losses import cross_entropy
 
         name, rel = target
         largest = float(largest_grade(torch.float64)) if name == "exp2" else math.inf
@@ -140,8 +140,7 @@ class XENDCGLoss(CrossEntropyLoss):
 
     def __init__(self, *, gamma: float = 0.5, draw: bool = False, seed: int = 0) -> None:
         super().__init__()
-        if not 0 <= gamma <= 1:
-            raise ValueError(f"gamma: found {gamma:g}, expected a number from 0 to 1")
+        require("gamma", f"{gamma:g}", 0 <= gamma <= 1, "a number from 0 to 1")
         self.gamma, self.draw, self.seed = gamma, draw, seed
         self._without_draws = "draw=false" if draw else ""
         # On the CPU, so that the draws don't depend on the device.
@@ -224,8 +223,7 @@ class ListNetLoss(CrossEntropyLoss):
 
     def __init__(self, *, cutoff: int = 1) -> None:
         super().__init__()
-        if cutoff < 1:
-            raise ValueError(f"cutoff: found {cutoff}, expected at least 1")
+        require("cutoff", cutoff, cutoff >= 1, "at least 1")
         self.cutoff = cutoff
 
     def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
@@ -311,8 +309,7 @@ class ListMLELoss(ItemSum):
 
     def __init__(self, *, cutoff: int | None = None) -> None:
         super().__init__()
-        if cutoff is not None and cutoff < 1:
-            raise ValueError(f"cutoff: found {cutoff}, expected at least 1")
+        require("cutoff", cutoff, cutoff is None or cutoff >= 1, "at least 1")
         self.cutoff = cutoff
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
@@ -322,7 +319,7 @@ class ListMLELoss(ItemSum):
         return with_gradient(scores, losses, slopes, lists, draws.hessian_product)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        from rankbound.kernels.softmax import list_mle
+        from rankbound.kernels.losses import list_mle
 
         return list_mle, self.cutoff or 0
 
@@ -362,9 +359,8 @@ class _Draws:
         size, share = self._blocks.size, self._blocks.lists.spread(informative).to(torch.float64)
         if cutoff is not None:
             # The share of each block's ranks that lie within the cut-off.
-            share = share * (
-                (cutoff + 1 - self._blocks.first).clamp(min=0).minimum(size) / size.clamp(min=1).to(torch.float64)
-            )
+            within = (cutoff + 1 - self._blocks.first).clamp(min=0).minimum(size)
+            share = share * (within / size.clamp(min=1).to(torch.float64))
         self._share, total = share.index_select(0, self._blocks.block), share * size
         if weights is not None:
             self._share = self._share * weights.to(share).index_select(0, self._blocks.order)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from rankbound.kernels.formulas import Array
 from rankbound.lazy import ArrayLike, Tensor
-from rankbound.metrics.base import Array, Metric, values_of
+from rankbound.metrics.base import Metric, values_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
 from rankbound.metrics.precision import NormalizedRBP

@@ -4,18 +4,17 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass, field
+from functools import cache, lru_cache
 from importlib import import_module
-from numbers import Integral
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import numpy as np
-import numpy.typing as npt
 
-from rankbound.kernels.formulas import GAINS, Floats, Formula, Integers, discounts_of, gains_of
-from rankbound.kernels.ties import values_of_ranking
+from rankbound.kernels import formulas, usable
+from rankbound.kernels.formulas import Array, Floats, Formula, Integers
 from rankbound.lazy import ArrayLike, Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.texts import LARGEST_EXACT, require_exact, text_of
+from rankbound.texts import LARGEST_EXACT, text_of
 
 # Number of orders of a list's ties over which a metric without a closed form is averaged.
 TIE_BREAKS = 200
@@ -25,10 +24,33 @@ WORTH_A_KERNEL = 1_000_000
 _KERNEL = "rankbound.kernels.evaluation"
 # Higher grades are evaluated without.
 HIGHEST_GRADE = 100
-GAINS_OF_GRADES = np.stack([gains_of(np.arange(HIGHEST_GRADE + 1.0), gain) for gain in GAINS])
+GAINS_OF_GRADES = np.stack([formulas.gains_of(np.arange(HIGHEST_GRADE + 1.0), gain) for gain in formulas.GAINS])
 
 # Ranks up to a cut-off over which a divisor is summed.
 MOST_RANKS = 10_000_000
+
+Limits = dict[str, tuple[Callable[[Any], bool], str]]
+"""Conditions of parameters by their names, each with what it expects."""
+
+PERSISTENCE: Limits = {"p": (lambda p: 0 <= p < 1, "a persistence in [0, 1)")}
+
+
+def cutoff_to(most: int, expected: str) -> Limits:
+    """Return the limit of a cut-off, if there is one."""
+    return {"cutoff": (lambda k: k is None or (isinstance(k, int | np.integer) and 1 <= int(k) <= most), expected)}
+
+
+def scale_to(largest: int) -> Limits:
+    """Return the limit of the highest grade of a scale."""
+    return {"max": (lambda top: 1 <= top <= largest, f"the highest grade, 1 to {largest}")}
+
+
+def one_of(parameter: str, *known: str) -> Limits:
+    """Return the limit of a parameter that is one of the known texts."""
+    return {parameter: (lambda value: value in known, f"one of {', '.join(known)}")}
+
+
+SUMMED_RANKS = cutoff_to(MOST_RANKS, f"1 to {MOST_RANKS}, over whose ranks the divisor is summed")
 
 # The parameters of a formula, by a metric's attributes.
 PARAMETERS = {name: name for name in ("rel", "gain", "discount", "cutoff", "normalised")} | {"persistence": "p"}
@@ -39,16 +61,19 @@ Unjudged = Literal["not relevant", "left out", "marked"]
 # The relevance of marked items: not judged though in the pool (-1 in TREC qrels), and not in the qrels at all.
 POOLED, NOT_POOLED = -1.0, -2.0
 
-Array = npt.NDArray[Any]
 Values = TypeVar("Values", Tensor, Array)
 """Tensors in, tensors out, and the same of arrays."""
 
 
-@dataclass(frozen=True, kw_only=True)
+def _refuse(metric: "Metric", name: str, value: object = None) -> None:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Metric(ABC):
     """A ranking metric, evaluated on each list of a batch.
 
-    Subclasses are frozen dataclasses whose fields are the metric's parameters. `of_ranks` suffices for a metric, a
+    Subclasses become frozen dataclasses, whose fields are the metric's parameters. `of_ranks` suffices for a metric, a
     bounded metric and a loss; the closed forms (`of_blocks`, `binary_extremes`, `binary_expectation`) are optional.
 
     In all methods, `relevance` `(n_items,)` are grades from 0 and `lists` the limits of the lists that have these
@@ -62,6 +87,7 @@ class Metric(ABC):
         span: the smallest and the largest value that any order of any list can have; rounding is clipped to it.
         unjudged: the treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
             `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
+        limits: a condition and what it expects, by parameter; those of a class are added to those that it inherits.
         formula: the number of the formula by which compiled evaluation and losses know the metric, if any. It counts
             for the class that sets it alone: a subclass may change what it inherits.
 
@@ -75,7 +101,19 @@ class Metric(ABC):
     uses_grades: ClassVar[bool] = True
     span: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     unjudged: ClassVar[Unjudged] = "not relevant"
+    limits: ClassVar[Limits] = cutoff_to(LARGEST_EXACT, f"a whole number from 1 to 2^53 ({LARGEST_EXACT})")
     formula: ClassVar[int | None] = None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        kinds = (kind for kind in (*reversed(cls.__bases__), cls) if issubclass(kind, Metric))
+        cls.limits = {parameter: limit for kind in kinds for parameter, limit in kind.limits.items()}
+        dataclass(frozen=True, kw_only=True)(cls)
+        # `_refuse` stands in for them; with them, a class that has the decorator as well would be refused.
+        for name in ("__setattr__", "__delattr__"):
+            delattr(cls, name)
+
+    __setattr__ = __delattr__ = _refuse
 
     @abstractmethod
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -115,7 +153,7 @@ class Metric(ABC):
         if formula := formula_of(self):
 
             def value(ranked: Array, block: Array, offsets: Array) -> Array:
-                (mean,) = values_of_ranking([formula], ranked, np.diff(block, prepend=-1) > 0, offsets)
+                (mean,) = formulas.values_of_ranking([formula], ranked, np.diff(block, prepend=-1) > 0, offsets)
                 return mean
 
             return by_arrays(value, relevance[blocks.order], blocks.block, lists.offsets)
@@ -216,26 +254,10 @@ class Metric(ABC):
         return text_of(self)
 
     def __post_init__(self) -> None:
-        if (cutoff := getattr(self, "cutoff", None)) is not None:
-            found = f"metric {self.name}: found cut-off"
-            if not isinstance(cutoff, Integral):
-                raise ValueError(f"{found} {cutoff}, expected a whole number from 1")
-            if cutoff < 1:
-                raise ValueError(f"{found} {cutoff}, expected at least 1")
-            require_exact(int(cutoff), found)
-
-    def _require(self, parameter: str, valid: bool, expected: str) -> None:
-        """Raise `ValueError` for a parameter that is not valid."""
-        if not valid:
-            raise ValueError(f"metric {self.name}: found {parameter}={getattr(self, parameter)}, expected {expected}")
-
-    def _require_summed(self) -> None:
-        """Raise `ValueError` for a cut-off with too many ranks for a sum over them."""
-        if (cutoff := getattr(self, "cutoff", None) or 0) > MOST_RANKS:
-            raise ValueError(
-                f"metric {self.name}: found cut-off {cutoff}, expected at most {MOST_RANKS}, over whose ranks the "
-                "divisor is summed"
-            )
+        for parameter, (is_valid, expected) in self.limits.items():
+            if not is_valid(value := getattr(self, parameter, None)):
+                found = f"cut-off {value}" if parameter == "cutoff" else f"{parameter}={value}"
+                raise ValueError(f"metric {self.name}: found {found}, expected {expected}")
 
 
 def values_of(
@@ -273,7 +295,6 @@ def _values_of(
     by_kernel: bool | None = None,
 ) -> list[Tensor]:
     from rankbound import lists as checks
-    from rankbound.kernels import usable
     from rankbound.ranks import block_starts, descending_order
 
     flat = checks.as_tensor(scores, "scores").detach()
@@ -333,10 +354,11 @@ def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists:
         return {}
     tables = list(dict.fromkeys(formula.table for formula in known.values()))
     numbers = [
-        (one.kind, one.rel, GAINS.index(one.gain), tables.index(one.table), one.cutoff or math.inf, one.normalised)
+        (one.kind, one.rel, one.numbers[2], tables.index(one.table), one.cutoff or math.inf, one.normalised)
         for one in known.values()
     ]
-    discounts = np.stack([discounts_of(table, int(lists.sizes.max()) if len(lists) else 0) for table in tables])
+    longest = int(lists.sizes.max()) if len(lists) else 0
+    discounts = np.stack([formulas.discounts_of(table, longest) for table in tables])
     values = torch.empty(len(known), len(lists), dtype=torch.float64, device=lists.device)
     tied = torch.empty(len(lists), dtype=torch.bool, device=lists.device)
     inputs = scores.to(torch.float64), grades.to(torch.float64), lists.offsets
@@ -374,12 +396,11 @@ def values_in_order(
     together = _computed_together(grades) and len(grades) > 0
     if (together or grades.is_cpu) and (known := _formulas_of(metrics)):
         if together:
-            from rankbound.metrics._on_gpu import values_together
-
-            found = values_together(known, ranked, starts, lists)
+            sorted_lists = SortedLists(ranked, starts, lists)
+            found = {metric: sorted_lists.value(metric, formula) for metric, formula in known.items()}
         else:
             arrays = (tensor.numpy() for tensor in (ranked, starts, lists.offsets))
-            of_formulas = zip(known, values_of_ranking(list(known.values()), *arrays), strict=True)
+            of_formulas = zip(known, formulas.values_of_ranking(list(known.values()), *arrays), strict=True)
             found = {metric: torch.from_numpy(value) for metric, value in of_formulas}
         others = [metric for metric in metrics if metric not in known]
         return found | (values_in_order(others, order, starts, grades, lists) if others else {})
@@ -422,36 +443,123 @@ def _of_ranking(metric: Metric, ranked: Tensor, lists: Lists) -> Tensor:
     return metric.of_ranks(ranks_in_order(lists, metric.rank_weights(ranked)), ranked, lists)
 
 
-@dataclass(frozen=True, kw_only=True)
+class SortedLists:
+    r"""Sorted items of lists on a GPU, of which metrics are sums, each with its block of tied scores.
+
+    The values are means over the orders of tied items, as on a CPU (`rankbound.kernels.formulas`); nothing is copied
+    there, and no number of an item is read. An item of a block of $n$ items, $m$ of them relevant, stands for two
+    things: itself, which has each of the block's ranks with the same probability, and a place $j$ of the block, which
+    the first of its relevant items has with probability $\binom{n-j}{m-1} / \binom{n}{m}$. It has the number of items
+    `above` its block, the block's `size`, and its `place` therein.
+
+    `ranked` `(n_items,)` is the relevance of each list by descending score; `starts` `(n_items,)` is true where a block
+    of equal scores begins.
+    """
+
+    def __init__(self, ranked: Tensor, starts: Tensor, lists: Lists) -> None:
+        self.ranked, self.lists = ranked, lists
+        index = torch.arange(len(ranked), device=ranked.device)
+        self._first = torch.where(starts, index, 0).cummax(0).values
+        self._end = torch.where(starts.roll(-1), index, len(ranked)).flip(0).cummin(0).values.flip(0) + 1
+        self._list = lists.spread(lists.offsets[:-1])
+        self.above, self.size, self.place = self._first - self._list, self._end - self._first, index - self._first + 1
+        self._counts = cache(self._counted)
+
+    def _counted(self, rel: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the relevant items, their number in each item's block and above it, and in each list."""
+        relevant = self.ranked >= rel if rel > 0 else self.ranked > 0
+        total = torch.nn.functional.pad(relevant.cumsum(0), (1, 0))
+        at_first = total.index_select(0, self._first)
+        inside, before = total.index_select(0, self._end) - at_first, at_first - total.index_select(0, self._list)
+        of_lists = total.index_select(0, self.lists.offsets)
+        return relevant, inside, before, of_lists.diff().to(torch.float64)
+
+    def value(self, metric: Any, formula: Formula) -> Tensor:
+        """Return the values of a metric with a formula, float64 `(n_lists,)`, NaN where undefined."""
+        if formula.kind not in (formulas.AP, formulas.RANK_SUM, formulas.RECIPROCAL_RANK, formulas.HIT):
+            # A sum over items of gain times discount.
+            totals = metric._totals(self.lists)
+            mean = (totals.index_select(0, self.above + self.size) - totals.index_select(0, self.above)) / self.size
+            terms: Tensor = metric.gains(self.ranked).to(torch.float64) * mean
+            divisor: Tensor = metric.normaliser(self.ranked, self.lists)
+            return ratio(self.lists.sum(terms), divisor)
+        relevant, inside, before, p = self._counts(formula.rel)
+        if formula.kind == formulas.AP:
+            return ratio(self.lists.sum(torch.where(relevant, self._precision(inside, before, formula), 0.0)), p)
+        if formula.kind == formulas.RANK_SUM:
+            mean = self.above + (self.size.to(torch.float64) + 1.0) / 2.0
+            total = self.lists.sum(torch.where(relevant, mean, 0.0)) - p * (p + 1.0) / 2.0
+            return torch.where(p > 0, total, torch.nan)
+        rank = self.above + self.place
+        counts = (inside > 0) & (before == 0) & (self.place <= self.size - inside + 1)
+        if formula.cutoff is not None:
+            counts &= rank <= formula.cutoff
+        chance = torch.where(counts, self._chance_of_first(inside, counts), 0.0)
+        if formula.kind == formulas.HIT:
+            return self.lists.sum(chance)
+        return torch.where(p > 0, self.lists.sum(chance / rank), torch.nan)
+
+    def _precision(self, inside: Tensor, before: Tensor, formula: Formula) -> Tensor:
+        """Return the mean precision at a relevant item over the ranks of its block within the cut-off."""
+        counted = self.size
+        if formula.cutoff is not None:
+            counted = torch.minimum(self.size, (formula.cutoff - self.above).clamp(min=0))
+        reciprocals = _harmonic_difference(self.above, counted)
+        others = (inside - 1).to(torch.float64) / (self.size - 1).clamp(min=1)
+        return ((before + 1) * reciprocals + others * (counted - (self.above + 1) * reciprocals)) / self.size
+
+    def _chance_of_first(self, inside: Tensor, counts: Tensor) -> Tensor:
+        """Return the probability that a block's first relevant item has an item's place, where it can."""
+        table = _log_factorials_on(formulas.table_size(self.lists.longest + 1), self.ranked.device)
+        n, m, j = (torch.where(counts, one, 1) for one in (self.size, inside, self.place))
+
+        def log_binomial(of: Tensor, k: Tensor) -> Tensor:
+            return table.index_select(0, of) - table.index_select(0, k) - table.index_select(0, of - k)
+
+        return (log_binomial(n - j, m - 1) - log_binomial(n, m)).exp()
+
+
+def _harmonic_difference(start: Tensor, count: Tensor) -> Tensor:
+    """Return what `harmonic_difference` of `rankbound.kernels.formulas` returns."""
+    table, size, stop = _harmonic_on(start.device), formulas.HARMONIC_SIZE, start + count
+    low = table.index_select(0, stop.clamp(max=size)) - table.index_select(0, start.clamp(max=size))
+    large, beyond = (one.clamp(min=size).to(torch.float64) + 0.5 for one in (start, stop))
+    logs = low + torch.log1p((beyond - large) / large)
+    difference: Tensor = logs + formulas.harmonic_tail(beyond) - formulas.harmonic_tail(large)
+    return difference
+
+
+@cache
+def _harmonic_on(device: "torch.device") -> Tensor:
+    return torch.from_numpy(formulas.HARMONIC).to(device)
+
+
+@lru_cache(maxsize=8)
+def _log_factorials_on(size: int, device: "torch.device") -> Tensor:
+    return torch.from_numpy(formulas.log_factorials(size)).to(device)
+
+
 class Thresholded(Metric):
     """A metric of binary relevance: items of at least grade `rel` are relevant."""
 
     uses_grades: ClassVar[bool] = False
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    rel: int = 1
+    limits: ClassVar[Limits] = {"rel": (lambda rel: 1 <= rel <= LARGEST_EXACT, "a grade from 1 to 2^53")}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("rel", self.rel >= 1, "a grade from 1")
-        require_exact(self.rel, f"metric {self.name}: found rel")
+    rel: int = 1
 
     def relevant(self, relevance: Tensor) -> Tensor:
         return relevance >= self.rel
 
 
-@dataclass(frozen=True, kw_only=True)
 class Scaled(Metric):
     """A metric on a scale of grades from 0 to `max`."""
 
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    largest_scale: ClassVar[int] = LARGEST_EXACT
+    limits = scale_to(LARGEST_EXACT)
 
     max: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("max", 1 <= self.max <= self.largest_scale, f"the highest grade, 1 to {self.largest_scale}")
 
     def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         if (highest := float(relevance.max()) if has_numbers(relevance) else 0.0) > self.max:
@@ -484,7 +592,6 @@ def by_arrays(function: Callable[..., Array], *tensors: Tensor) -> Tensor:
 def ratio(values: Values, divisor: Values) -> Values:
     """Return `values / divisor`; NaN, without a gradient, where the divisor is 0 or NaN."""
     if isinstance(values, np.ndarray):
-        quotient: Array = np.full(values.shape, np.nan)
-        return np.divide(values, divisor, out=quotient, where=np.nan_to_num(divisor) != 0)
+        return formulas.quotient(values, divisor)
     divisor = torch.nan_to_num(divisor).to(values)
     return torch.where(divisor == 0, torch.nan, values / torch.where(divisor == 0, 1.0, divisor))

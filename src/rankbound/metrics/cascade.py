@@ -1,15 +1,14 @@
 """Models of a user who goes down the list: ERR, INSQ and INST of the C/W/L framework, overlap with an ideal list."""
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from rankbound.kernels.formulas import Floats, Integers
-from rankbound.kernels.ties import NEGLIGIBLE, cases_of, log_binomial, mean_discount, ragged_sums, reached
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Floats, Integers, cases_of, log_binomial, mean_discount, ragged_sums, reached
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Metric, Scaled, by_arrays, exp2, ratio
+from rankbound.metrics.base import PERSISTENCE, SUMMED_RANKS, Limits, Metric, Scaled, by_arrays, exp2, ratio, scale_to
 from rankbound.metrics.cumulative_gain import ScaledGain
 
 # The probability of stopping at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
@@ -17,13 +16,13 @@ LARGEST_SCALE = 20
 
 # The squares of larger numbers of needed items would have no digits left for the ranks.
 LARGEST_T = 1e6
+NEEDED: Limits = {"T": (lambda needed: 0.5 < needed < LARGEST_T, f"a number above 0.5, below {LARGEST_T:g}")}
 
 # The trigamma function: the terms that are summed, and the Bernoulli numbers B_2, B_4, ... of the series of the rest.
 SHIFT = 12
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ERR(Scaled):
     r"""Expected reciprocal rank (Chapelle, Metzler, Zhang and Grinspan, CIKM 2009).
 
@@ -49,7 +48,7 @@ class ERR(Scaled):
     """
 
     name = "ERR"
-    largest_scale = LARGEST_SCALE
+    limits = scale_to(LARGEST_SCALE)
     cutoff: int | None = None
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
@@ -115,7 +114,7 @@ class ERR(Scaled):
         if len(held):
             # The number of items after which the probability of going on is negligible.
             slowest = np.where(held > 0, log_goes_on[:, None], -np.inf).max(0)
-            depth = np.minimum(depth, np.ceil(math.log(NEGLIGIBLE) / slowest).astype(np.int64))
+            depth = np.minimum(depth, np.ceil(math.log(formulas.NEGLIGIBLE) / slowest).astype(np.int64))
         depth = reached(above, depth, self.cutoff)
         survival = _mean_products(held, log_goes_on, depth)
         block, place = cases_of(depth)
@@ -126,7 +125,6 @@ class ERR(Scaled):
         return np.bincount(block, weights=stopping * means, minlength=len(depth)).astype(np.float64, copy=False)
 
 
-@dataclass(frozen=True, kw_only=True)
 class INSQ(ScaledGain):
     r"""Inverse squares (Moffat, Scholer and Thomas, ADCS 2012): a user who expects to need T relevant items.
 
@@ -149,12 +147,9 @@ class INSQ(ScaledGain):
     """
 
     name = "INSQ"
+    limits = NEEDED
     T: float = 1.0
     cutoff: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("T", 0.5 < self.T < LARGEST_T, f"a number above 0.5, below {LARGEST_T:g}")
 
     def discount_at(self, position: Tensor) -> Tensor:
         return 1 / (position + 2 * self.T - 1) ** 2
@@ -165,7 +160,6 @@ class INSQ(ScaledGain):
         return float(all_ranks if self.cutoff is None else all_ranks - beyond)
 
 
-@dataclass(frozen=True, kw_only=True)
 class INST(Scaled):
     r"""INST (Moffat, Bailey, Scholer and Thomas, ADCS 2015): INSQ of a user who adapts to the gain so far.
 
@@ -195,12 +189,9 @@ class INST(Scaled):
     """
 
     name = "INST"
+    limits = NEEDED
     T: float = 1.0
     cutoff: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("T", 0.5 < self.T < LARGEST_T, f"a number above 0.5, below {LARGEST_T:g}")
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return (relevance,)
@@ -226,7 +217,6 @@ class INST(Scaled):
         return lists.sum(weight * gain) / total
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compatibility(Metric):
     r"""Compatibility (Clarke, Vtyurina and Smucker, TOIS 2021): rank-biased overlap with the ideal ranking.
 
@@ -256,13 +246,9 @@ class Compatibility(Metric):
 
     name = "Compat"
     span = (0.0, 1.0)
+    limits = PERSISTENCE | SUMMED_RANKS
     p: float = 0.95
     cutoff: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("p", 0 <= self.p < 1, "a persistence in [0, 1)")
-        self._require_summed()
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         from rankbound.ranks import descending_order

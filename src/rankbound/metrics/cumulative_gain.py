@@ -8,19 +8,14 @@ $D(r) = d(1) + \dots + d(r)$. The extremes and the mean over all orders are diff
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
 
 from rankbound.kernels import formulas
-from rankbound.kernels.formulas import Floats, Integers, table_size
+from rankbound.kernels.formulas import Array, Floats, Integers, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Array, Metric, Scaled, exp2, formula_of, has_numbers, ratio
-
-GAINS = ("exp2", "linear")
-
-DISCOUNTS = ("log2(r+1)", "log2(r)")
+from rankbound.metrics.base import SUMMED_RANKS, Metric, Scaled, exp2, formula_of, has_numbers, one_of, ratio
 
 # Powers of 2 between the largest gain and the largest number of a dtype: sums of a million gains don't overflow.
 ROOM_FOR_SUMS = 20
@@ -29,7 +24,6 @@ ROOM_FOR_SUMS = 20
 MOST_COUNTED_GRADES = 16
 
 
-@dataclass(frozen=True, kw_only=True)
 class AdditiveMetric(Metric):
     """A metric that is a sum over items; subclasses define the gain, and a discount and a normaliser other than 1."""
 
@@ -83,15 +77,11 @@ class AdditiveMetric(Metric):
         return _totals_on(self, table_size(lists.longest), lists.device)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GainMetric(AdditiveMetric):
     """A sum over items of the gain of the grade, `exp2` ($2^y - 1$) or `linear` ($y$)."""
 
+    limits = one_of("gain", "exp2", "linear")
     gain: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("gain", self.gain in GAINS, f"one of {', '.join(GAINS)}")
 
     def gains(self, relevance: Tensor) -> Tensor:
         grades = relevance.to(torch.float64)
@@ -122,7 +112,6 @@ class GainMetric(AdditiveMetric):
             )
 
 
-@dataclass(frozen=True, kw_only=True)
 class CG(GainMetric):
     r"""Cumulative gain at k (Järvelin and Kekäläinen, TOIS 2002; David's Wiki).
 
@@ -147,7 +136,6 @@ class CG(GainMetric):
     cutoff: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class DCG(GainMetric):
     r"""Discounted cumulative gain (thesis sec. 2.3; Murphy 2012, eqs. 9.128, 9.129).
 
@@ -171,19 +159,15 @@ class DCG(GainMetric):
     name = "DCG"
     span = (0.0, math.inf)
     formula = formulas.DCG
+    limits = one_of("discount", "log2(r+1)", "log2(r)")
     gain: str = "exp2"
     discount: str = "log2(r+1)"
     cutoff: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("discount", self.discount in DISCOUNTS, f"one of {', '.join(DISCOUNTS)}")
 
     def discount_at(self, position: Tensor) -> Tensor:
         return 1 / torch.log2(position + 1 if self.discount == "log2(r+1)" else position.clamp(min=2))
 
 
-@dataclass(frozen=True, kw_only=True)
 class NDCG(DCG):
     r"""DCG over the DCG of the ideal order, cut off alike (thesis eqs. 2.2, 2.3, 2.7).
 
@@ -229,7 +213,6 @@ class NDCG(DCG):
         return _totals_of(self, table_size(int(p.max(initial=0))))[p]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScaledGain(Scaled, AdditiveMetric):
     """A sum of discounted grades over that of a list whose items all have the highest grade of the scale."""
 
@@ -247,7 +230,6 @@ class ScaledGain(Scaled, AdditiveMetric):
         return np.full(p.shape, self.max * _of_best(self))
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScaledDCG(ScaledGain):
     r"""Scaled DCG at k: linear DCG over that of k items of the highest grade (Moffat and Zobel, TOIS 2008, sec. 2).
 
@@ -267,11 +249,8 @@ class ScaledDCG(ScaledGain):
     """
 
     name = "SDCG"
+    limits = SUMMED_RANKS
     cutoff: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require_summed()
 
     def discount_at(self, position: Tensor) -> Tensor:
         return 1 / torch.log2(position + 1)

@@ -21,20 +21,18 @@ ndeval stops at rank 20, and its `ERR-IA@1` and `alpha-DCG@1` lack the divisor.
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rankbound.kernels.formulas import Floats
-from rankbound.kernels.ties import mean_discount, precision_terms
+from rankbound.kernels.formulas import Floats, mean_discount, precision_terms
 from rankbound.lazy import Lists, Tensor, torch
-from rankbound.metrics.base import Thresholded, by_arrays, ratio
+from rankbound.metrics.base import PERSISTENCE, SUMMED_RANKS, Limits, Thresholded, by_arrays, ratio
 from rankbound.metrics.runs import JudgedIntents, JudgedRun, RunMetric
 
 
-@dataclass(frozen=True, kw_only=True)
 class IntentMetric(Thresholded, RunMetric):
     """A metric of judgements by intent."""
 
@@ -89,7 +87,6 @@ class _Pairs:
         return self._blocks.lists.sum(totals)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NoveltyMetric(IntentMetric):
     """A metric that is G, whose gain at an item decays with the items above that serve the same intents, over a best G.
 
@@ -98,15 +95,10 @@ class NoveltyMetric(IntentMetric):
     """
 
     over_ideal: ClassVar[bool] = False
+    limits: ClassVar[Limits] = {"alpha": (lambda alpha: 0 <= alpha <= 1, "0 to 1")}
 
     alpha: float = 0.5
     cutoff: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("alpha", 0 <= self.alpha <= 1, "0 to 1")
-        if not self.over_ideal:
-            self._require_summed()
 
     @abstractmethod
     def discount(self, rank: Any) -> Any:
@@ -167,7 +159,6 @@ class NoveltyMetric(IntentMetric):
         return np.power(1.0 - self.alpha, np.asarray(above, np.float64))
 
 
-@dataclass(frozen=True, kw_only=True)
 class AlphaNDCG(NoveltyMetric):
     r"""Alpha-nDCG (Clarke et al., SIGIR 2008), of judgements by intent, as in ndeval.
 
@@ -200,7 +191,6 @@ class AlphaNDCG(NoveltyMetric):
         return 1 / np.log2(1 + rank)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AlphaDCG(AlphaNDCG):
     """Alpha-DCG (Clarke et al., SIGIR 2008) over that of a list whose items serve all intents, as in ndeval.
 
@@ -219,10 +209,10 @@ class AlphaDCG(AlphaNDCG):
     name = "alpha_DCG"
     over_ideal = False
     span = (0.0, 1.0)
+    limits = SUMMED_RANKS
     cutoff: int = field()
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormalizedIntentAwareERR(NoveltyMetric):
     """Intent-aware expected reciprocal rank (Chapelle et al., CIKM 2009) over that of an ideal order, as in ndeval.
 
@@ -248,7 +238,6 @@ class NormalizedIntentAwareERR(NoveltyMetric):
         return np.reciprocal(rank)
 
 
-@dataclass(frozen=True, kw_only=True)
 class IntentAwareERR(NormalizedIntentAwareERR):
     r"""Intent-aware expected reciprocal rank (Chapelle et al., CIKM 2009), of judgements by intent, as in ndeval.
 
@@ -272,10 +261,10 @@ class IntentAwareERR(NormalizedIntentAwareERR):
     name = "ERR_IA"
     over_ideal = False
     span = (0.0, 1.0)
+    limits = SUMMED_RANKS
     cutoff: int = field()
 
 
-@dataclass(frozen=True, kw_only=True)
 class NoveltyRBP(NoveltyMetric):
     r"""Novelty- and rank-biased precision, NRBP (Clarke, Kolla and Vechtomova, ICTIR 2009), as in ndeval.
 
@@ -299,11 +288,8 @@ class NoveltyRBP(NoveltyMetric):
 
     name = "novelty_RBP"
     cutoff: ClassVar[None] = None  # type: ignore[misc]
+    limits: ClassVar[Limits] = {"beta": PERSISTENCE["p"]}
     beta: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("beta", 0 <= self.beta < 1, "a persistence in [0, 1)")
 
     def discount(self, rank: Any) -> Any:
         return np.power(self.beta, rank - 1)
@@ -312,7 +298,6 @@ class NoveltyRBP(NoveltyMetric):
         return 1 / (1 - (1 - self.alpha) * self.beta)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormalizedNoveltyRBP(NoveltyRBP):
     """Novelty- and rank-biased precision (Clarke et al., ICTIR 2009) over that of an ideal order, ndeval's nNRBP.
 
@@ -333,7 +318,6 @@ class NormalizedNoveltyRBP(NoveltyRBP):
     span = (0.0, math.inf)
 
 
-@dataclass(frozen=True, kw_only=True)
 class IntentAwarePrecision(NoveltyMetric):
     """Intent-aware precision at k (Agrawal et al., WSDM 2009): the mean of P@k over the intents.
 
@@ -349,6 +333,7 @@ class IntentAwarePrecision(NoveltyMetric):
     """
 
     name = "P_IA"
+    limits = SUMMED_RANKS
     alpha: ClassVar[float] = 0.0  # type: ignore[misc]
     cutoff: int = field()
 
@@ -356,7 +341,6 @@ class IntentAwarePrecision(NoveltyMetric):
         return np.ones_like(rank)
 
 
-@dataclass(frozen=True, kw_only=True)
 class IntentRecall(IntentAwarePrecision):
     """Subtopic recall at k (Zhai, Cohen and Lafferty, SIGIR 2003): the share of the intents that an item to k serves.
 
@@ -374,7 +358,6 @@ class IntentRecall(IntentAwarePrecision):
     alpha: ClassVar[float] = 1.0  # type: ignore[misc]
 
 
-@dataclass(frozen=True, kw_only=True)
 class IntentAwareAP(IntentMetric):
     """Intent-aware average precision (Agrawal et al., WSDM 2009): the mean of AP over the intents.
 

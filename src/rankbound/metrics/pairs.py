@@ -6,21 +6,15 @@ $\sum_i y_i \tilde R_i$ is, up to a constant per list, $\sum_{y_i > y_j} (y_i - 
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
 
 import numpy as np
 
 from rankbound.kernels import formulas
-from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.formulas import Array, Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import Array, Metric, Thresholded, Values, ratio
-
-NORMS = ("none", "pairs", "max")
-
-WEIGHTS = ("uniform", "difference")
+from rankbound.metrics.base import Metric, Thresholded, Values, one_of, ratio
 
 
-@dataclass(frozen=True, kw_only=True)
 class RankedPairs(Metric):
     """A metric that is linear in the ranks and in sums over the items above: its mean over ties is its value at theirs.
 
@@ -42,7 +36,6 @@ class RankedPairs(Metric):
         return self.of_wrong_pairs(p * (n - p) / 2, n, p)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RankSum(Thresholded, RankedPairs):
     r"""The nRBP loss (thesis eq. 2.12), a sum of ranks.
 
@@ -77,7 +70,6 @@ class RankSum(Thresholded, RankedPairs):
         return np.where(p == 0, np.nan, wrong)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinearDCG(RankedPairs):
     r"""DCG with a linear discount (Jin and Geng, arXiv 2013, eq. 1).
 
@@ -97,7 +89,6 @@ class LinearDCG(RankedPairs):
         return np.asarray(p * n - p * (p + 1) / 2 - wrong)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LinearNDCG(LinearDCG):
     r"""Linear DCG over that of the ideal order (Jin and Geng, arXiv 2013, eq. 1).
 
@@ -124,7 +115,6 @@ class LinearNDCG(LinearDCG):
         return ratio(ideal - wrong, ideal)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PairError(RankedPairs):
     r"""Multipartite error (Jin and Geng, arXiv 2013, eqs. 3, 4): wrongly ordered pairs, by their difference of grades.
 
@@ -148,11 +138,8 @@ class PairError(RankedPairs):
     name = "PairError"
     span = (0.0, math.inf)
     higher_is_better = False
+    limits = one_of("norm", "none", "pairs", "max")
     norm: str = "none"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("norm", self.norm in NORMS, f"one of {', '.join(NORMS)}")
 
     def in_range(self, value: Values) -> Values:
         return super().in_range(value).clip(max=1.0 if self.norm == "max" else math.inf)
@@ -165,9 +152,8 @@ class PairError(RankedPairs):
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         total, ideal_ranks = _grade_sums(relevance, lists)
         # Ranks from 0: smaller terms keep more digits of the sum.
-        error = lists.sum(relevance.to(ranks.position) * (ranks.position - 1)) - (ideal_ranks - total).to(
-            ranks.position
-        )
+        found = lists.sum(relevance.to(ranks.position) * (ranks.position - 1))
+        error = found - (ideal_ranks - total).to(found)
         if self.norm == "pairs":
             return ratio(error, unequal_pairs(relevance, lists, ranks.sizes))
         if self.norm == "max":
@@ -178,7 +164,6 @@ class PairError(RankedPairs):
         return np.where(p == 0, np.nan, wrong) if self.norm == "none" else ratio(wrong, p * (n - p))
 
 
-@dataclass(frozen=True, kw_only=True)
 class PairMetric(RankedPairs):
     """A function of the number of pairs of different grade, and of those in the wrong order (ties count half).
 
@@ -213,7 +198,6 @@ class PairMetric(RankedPairs):
         return self.of_pairs(wrong, unequal, sizes)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PairAccuracy(PairMetric):
     r"""The share of correctly ordered pairs among those of different grade; a tie counts half.
 
@@ -233,7 +217,6 @@ class PairAccuracy(PairMetric):
         return 1 - ratio(wrong, unequal)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Kendall(PairMetric):
     r"""Weighted Kendall statistic against the order by relevance (Murphy 2012, eq. 9.130), in [0, 1], 1 for agreement.
 
@@ -255,11 +238,8 @@ class Kendall(PairMetric):
     """
 
     name = "Kendall"
+    limits = one_of("weight", "uniform", "difference")
     weight: str = "uniform"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("weight", self.weight in WEIGHTS, f"one of {', '.join(WEIGHTS)}")
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return super().rank_weights(relevance) if self.weight == "uniform" else ()

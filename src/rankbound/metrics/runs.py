@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from rankbound.kernels.formulas import Floats, Integers
+from rankbound.kernels.formulas import Floats, Integers, Mask
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Metric, Thresholded, ratio
-from rankbound.metrics.precision import LARGEST_BETA
-
-Mask = npt.NDArray[np.bool_]
+from rankbound.metrics.precision import BETA
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,6 @@ class JudgedRun:
         return blocks_of(torch.from_numpy(self.order), torch.from_numpy(self.starts), self.lists)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunMetric(Metric):
     """A metric of which items a run retrieved and which of them are judged.
 
@@ -141,7 +137,6 @@ class RunMetric(Metric):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class SetMetric(Thresholded, RunMetric):
     """A metric of the numbers of retrieved items, relevant items and those that are both."""
 
@@ -155,7 +150,6 @@ class SetMetric(Thresholded, RunMetric):
         """Return the value of runs with `found` of `relevant` items among `retrieved`, `(n_lists,)`."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class SetPrecision(SetMetric):
     """Precision of the retrieved set (Manning, Raghavan and Schütze 2008, eq. 8.1).
 
@@ -177,7 +171,6 @@ class SetPrecision(SetMetric):
         return ratio(found, retrieved.clip(1))
 
 
-@dataclass(frozen=True, kw_only=True)
 class SetRecall(SetMetric):
     """Recall of the retrieved set (Manning, Raghavan and Schütze 2008, eq. 8.2).
 
@@ -199,7 +192,6 @@ class SetRecall(SetMetric):
         return ratio(found, relevant)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SetF(SetMetric):
     r"""F-measure of the retrieved set (Manning, Raghavan and Schütze 2008, eq. 8.5), from SetP and SetR.
 
@@ -219,18 +211,14 @@ class SetF(SetMetric):
     """
 
     name = "SetF"
+    limits = BETA
     beta: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require("beta", 0 < self.beta < LARGEST_BETA, f"a finite number above 0, below {LARGEST_BETA:g}")
 
     def of_counts(self, found: Floats, retrieved: Floats, relevant: Floats) -> Floats:
         weight = self.beta**2
         return np.where(relevant == 0, np.nan, ratio((1 + weight) * found, weight * relevant + retrieved))
 
 
-@dataclass(frozen=True, kw_only=True)
 class SetAveragePrecision(SetMetric):
     """Average precision of the retrieved set, as trec_eval's `set_map`: SetP times SetR.
 
@@ -253,7 +241,6 @@ class SetAveragePrecision(SetMetric):
         return ratio(found**2, retrieved.clip(1) * relevant)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SetRelativePrecision(SetMetric):
     """Precision of the retrieved set over the best one of its size, as trec_eval's `set_relative_P`.
 
@@ -276,7 +263,6 @@ class SetRelativePrecision(SetMetric):
         return ratio(found, np.minimum(retrieved.clip(1), relevant))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Judged(RunMetric):
     r"""The share of judged items among the first k: how much of a value at k rests on judgements.
 

@@ -19,7 +19,7 @@ from rankbound.errors import DataError
 from rankbound.evaluation import POLICIES, Evaluation, judged_by, needs_intents, values_of
 from rankbound.io.judged import Qrels, Run, name_column, repeated
 from rankbound.io.ragged import Indices
-from rankbound.kernels.ties import cases_of
+from rankbound.kernels.formulas import cases_of
 from rankbound.lists import Lists, on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.base import NOT_POOLED, POOLED

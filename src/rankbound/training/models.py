@@ -336,7 +336,7 @@ class _Products(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, of_topics: Tensor, of_items: Tensor, topics: Tensor, items: Tensor) -> Tensor:
-        from rankbound.kernels.gradients import products
+        from rankbound.kernels.losses import products
 
         topics, items = topics.contiguous(), items.contiguous()
         ctx.save_for_backward(of_topics, of_items, topics, items)
@@ -349,7 +349,7 @@ class _Products(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        from rankbound.kernels.gradients import add_gradients
+        from rankbound.kernels.losses import add_gradients
 
         factors = ctx.saved_tensors[:2]
         gradients = [torch.zeros_like(tensor) for tensor in factors]

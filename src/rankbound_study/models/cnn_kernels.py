@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankbound.kernels.compiler import compiled, part
+from rankbound.kernels import compiled, part
 
 BLOCK = 512  # number of frequencies that are multiplied together: their parts stay in the processor's first cache
 
