@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare, statistics
-from rankbound.compare.margins import REPEATABILITY, Effect, against_margin, detectable, noise_margin
+from rankbound.compare.comparison import REPEATABILITY, Effect, against_margin, detectable, noise_margin
 from rankbound.compare.scores import scores_of_frame
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")

@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from rankbound.compare import comparison
-from rankbound.compare.comparison import Measured
-from rankbound.compare.margins import against_margin, detectable
+from rankbound.compare.comparison import Measured, against_margin, detectable
 from rankbound.compare.scores import PairedScores, per_unit
 from rankbound.compare.statistics import Estimate, interval_of_mean, over_members, over_trainings, over_units, sign_flip
 from tests import simulated_designs as designs

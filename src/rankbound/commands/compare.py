@@ -59,8 +59,7 @@ def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"]
     with needs_extra("statistics"):
         import scipy  # noqa: F401
 
-    from rankbound.compare.comparison import NOISE, Settings
-    from rankbound.compare.margins import MARGIN
+    from rankbound.compare.comparison import MARGIN, NOISE, Settings
 
     margin: Any = MARGIN if arguments.margin == "default" else arguments.margin
     if margin not in (None, NOISE):

@@ -1,14 +1,27 @@
-"""Compare two systems on one metric: estimates, intervals and tests of the difference."""
+r"""Compare two systems on one metric: estimates, intervals, effect sizes and tests of the difference, or of a margin.
+
+A difference that is not significant shows neither "no worse" nor "alike". With the margin $\Delta$, in units of the
+metric, and the mean gain $g$ of A over B (the difference, negated where lower is better):
+
+- *no worse* (non-inferiority): $g \le -\Delta$ is rejected at 5 %, one-sided;
+- *alike* (equivalence, two one-sided tests): both $g \le -\Delta$ and $g \ge \Delta$ are rejected at 5 %, that is, the
+  90 % interval lies inside the margin.
+
+Both are t tests: sign flips assume exchangeable systems, which contradicts a hypothesis with a margin.
+
+Source: Schuirmann 1987, "A comparison of the two one-sided tests procedure and the power approach for assessing the
+equivalence of average bioavailability".
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rankbound.compare.margins import LEVEL, TIE, Effect, MarginTest, against_margin, detectable, noise_margin
 from rankbound.compare.scores import Floats, Gaps, Integers, Pair, any_over, per_unit
 from rankbound.compare.statistics import (
     CONFIDENCE,
@@ -19,6 +32,7 @@ from rankbound.compare.statistics import (
     METHODS,
     RESAMPLES,
     TESTS,
+    Estimate,
     can_reach,
     corrected,
     interval_of_mean,
@@ -28,10 +42,24 @@ from rankbound.compare.statistics import (
     p_value_of_mean,
     seed_deviation,
 )
-from rankbound.texts import html, html_notes, html_table, quantity
+from rankbound.texts import html, html_notes, html_table, quantity, require_one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+POWER = 0.8
+LEVEL = 0.05
+"""The significance level of every test, after correction for multiple tests."""
+
+TIE = 1e-9
+"""Scores that differ by less count as equal: means over seeds differ by rounding."""
+
+MARGIN = 0.01
+"""The default margin, for metrics from 0 to 1. A margin is a judgement of what matters, made before measuring."""
+
+REPEATABILITY = 1.959963984540054 * math.sqrt(2)
+"""The repeatability limit of ISO 5725 in standard deviations: 95 % of the differences between two results that differ
+by chance alone lie within it."""
 
 NOISE = "noise"
 """The margin derived from the variance between seeds, instead of a number."""
@@ -78,8 +106,7 @@ class Settings:
         if not 0.5 <= self.confidence < 1:
             raise ValueError(f"confidence: found {self.confidence}, expected a share such as 0.95")
         for name, known in (("interval", METHODS), ("test", TESTS), ("correction", CORRECTIONS)):
-            if (value := getattr(self, name)) not in known:
-                raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(known)}")
+            require_one_of(name, getattr(self, name), known)
         for name in ("resamples", "flips"):
             if getattr(self, name) < 99:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 99")
@@ -89,6 +116,53 @@ class Settings:
             )
         if isinstance(self.margin, str) and self.margin != NOISE:
             raise ValueError(f"margin: found {self.margin!r}, expected a number or {NOISE!r}")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Effect sizes of a difference.
+
+    Attributes:
+        standardised: mean over standard deviation of the differences (Cohen's d_z); NaN if they are constant.
+        superiority: the probability that A is better on a unit; a tie counts half.
+        wins, ties, losses: number of units on which A is better, equal (within 1e-9) and worse.
+    """
+
+    standardised: float
+    superiority: float
+    wins: int
+    ties: int
+    losses: int
+
+    @classmethod
+    def of(cls, differences: Floats, higher_is_better: bool = True) -> "Effect":
+        """Return the effect sizes of the differences A - B `(n_units,)`, of at least one unit."""
+        gains = differences if higher_is_better else -differences
+        wins, losses = int((gains > TIE).sum()), int((gains < -TIE).sum())
+        ties = len(gains) - wins - losses
+        spread = float(differences.std(ddof=1)) if len(differences) > 1 and np.ptp(differences) > TIE else math.nan
+        return cls(float(differences.mean()) / spread, (wins + ties / 2) / len(gains), wins, ties, losses)
+
+
+@dataclass(frozen=True)
+class MarginTest:
+    """Tests of a difference against a margin.
+
+    Attributes:
+        margin: in units of the metric.
+        low, high: the 90 % interval of the difference A - B, which decides both tests at 5 %.
+        p_not_worse, p_alike: p-values of the non-inferiority and the equivalence test.
+        covers: the sources of variance: "topics", or "topics and trainings" with several seeds.
+        verdict: A compared with B at 5 %: "alike", "no worse", "worse" (by more than the margin) or "undecided".
+    """
+
+    margin: float
+    low: float
+    high: float
+    p_not_worse: float
+    p_alike: float
+    covers: str
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -257,6 +331,61 @@ def adjust(
     """Return the comparisons with `p_adjusted`, by a correction of `Settings` within each family (by default all)."""
     adjusted = corrected([comparison.p_value for comparison in comparisons], families, correction)
     return [replace(comparison, p_adjusted=p_value) for comparison, p_value in zip(comparisons, adjusted, strict=True)]
+
+
+def detectable(estimate: Estimate, power: float = POWER, level: float = LEVEL) -> float:
+    """Return the minimal detectable difference: the smallest true difference that a test finds with `power`.
+
+    It is computed for the two-sided t test at `level`, by the noncentral t distribution (normal for infinite degrees
+    of freedom); the randomisation test has the same power. For the first step of Holm's correction, divide `level` by
+    the number of tests.
+    """
+    return _in_errors(estimate.degrees_of_freedom, power, level) * estimate.standard_error
+
+
+@lru_cache(maxsize=1024)
+def _in_errors(freedom: float, power: float, level: float) -> float:
+    """Return the minimal detectable difference in standard errors of the mean."""
+    from scipy import optimize, stats
+
+    critical = float(stats.t.isf(level / 2, freedom))
+
+    def missing(shift: float) -> float:
+        if math.isinf(freedom):
+            return float(stats.norm.sf(critical - shift)) - power
+        return float(stats.nct.sf(critical, freedom, shift)) - power
+
+    # The root lies between 0 and a shift far beyond the critical value.
+    return float(optimize.brentq(missing, 0.0, 10.0 + 3.0 * critical))
+
+
+def against_margin(estimate: Estimate, margin: float, covers: str, higher_is_better: bool = True) -> MarginTest:
+    """Test an estimated difference for non-inferiority and equivalence.
+
+    Raises:
+        ValueError: the margin is not a finite number above 0.
+    """
+    if not (margin > 0 and math.isfinite(margin)):
+        raise ValueError(f"margin: found {margin}, expected a number above 0, in units of the metric")
+    above, below = estimate.p_above(-margin), estimate.p_below(margin)
+    gain = estimate if higher_is_better else replace(estimate, mean=-estimate.mean)
+    not_worse, alike = gain.p_above(-margin), max(above, below)
+    worse = gain.p_below(-margin)
+    verdicts = {"alike": alike, "no worse": not_worse, "worse": worse, "undecided": 0.0}
+    verdict = next(name for name, p_value in verdicts.items() if p_value <= LEVEL)
+    return MarginTest(margin, *estimate.interval(1 - 2 * LEVEL), not_worse, alike, covers, verdict)
+
+
+def noise_margin(pair: Pair) -> float:
+    r"""Return the repeatability limit of two trainings of one system, in units of the metric; NaN for one seed.
+
+    $$\Delta = 1.96 \sqrt 2 \sqrt{(s_A^2 + s_B^2) / 2}$$
+
+    with the standard deviations $s_A$ and $s_B$ of the systems' means between seeds. The margin is estimated from the
+    data that it is applied to, with a large error for few seeds.
+    """
+    squares = [seed_deviation(values) ** 2 for values in (pair.a, pair.b)]
+    return REPEATABILITY * math.sqrt(sum(squares) / 2)
 
 
 class Measured(NamedTuple):

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankbound.compare.comparison import Settings, adjust, compare
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL, Settings, adjust, compare
 from rankbound.compare.report import Report, Row, SystemsTable
 from rankbound.compare.scores import SYSTEM, TRAINING, scores_of_frame
 from rankbound.compare.statistics import CORRECTIONS
