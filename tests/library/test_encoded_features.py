@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import rankbound as rb
 from rankbound.errors import ColumnWarning, DataError
-from rankbound.training.encoding import MOST_CATEGORIES, Encoding
+from rankbound.training.inputs import MOST_CATEGORIES, Encoding
 from rankbound.training.models import ScaledFeatures, Scaling
 from rankbound.training.trainer import Part, joined
 from tests.library.conftest import Program
@@ -251,7 +251,7 @@ MEANS = (3.0, 2 / 4, 2 / 4)
 def test_inputs_are_as_defined(
     missing: str, inputs: list[str], filled: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankbound.training.encoding.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("rankbound.training.inputs.ROWS_AT_ONCE", 2)
     encoding = Encoding.fitted(missing, OWN, RAW, torch.arange(5))
     assert encoding.inputs == ["x", "c = u", "c = w", *inputs]
     encode = encoding.encoder(OWN.categories)

@@ -14,8 +14,8 @@ import torch
 
 import rankbound as rb
 from rankbound.kernels.formulas import Floats
-from rankbound.rankers import columns as columns_module
-from rankbound.rankers.columns import Columns, Performance, Selection
+from rankbound import rankers
+from rankbound.rankers import Columns, Performance, Selection
 from rankbound.rankers.ensembles import BINS, fit_adarank, fit_rankboost, potentials, thresholds
 from rankbound.rankers.linear import (
     Pairs,
@@ -93,7 +93,7 @@ METRICS = [
     ],
 )
 def test_performances_are_those_of_the_metric(text: str, bound: str, each_way: None, monkeypatch: Any) -> None:
-    monkeypatch.setattr(columns_module, "ITEMS_WORTH_THREADS", 1)
+    monkeypatch.setattr(rankers, "ITEMS_WORTH_THREADS", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     columns = columns_of(3, sizes=(*SIZES, 700))
     scores, steps = columns.weighted_sum(np.arange(5.0)).round(), np.array([-1.5, 0.0, 2.0])

@@ -55,7 +55,7 @@ from rankbound.kernels import usable
 from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
-from rankbound.rankers.columns import ITEMS_AT_ONCE, Columns, Performance, Selection
+from rankbound.rankers import ITEMS_AT_ONCE, Columns, Performance, Selection
 from rankbound.ranks import descending_order
 
 COSTS = tuple(10.0**power for power in range(-4, 4))

@@ -13,8 +13,7 @@ from torch import nn
 from rankbound.errors import DataError
 from rankbound.losses import RankingLoss, SmoothLoss, loss
 from rankbound.metrics import Metric
-from rankbound.rankers import ensembles, linear
-from rankbound.rankers.columns import Columns, Model, Selection
+from rankbound.rankers import Columns, Model, Selection, ensembles, linear
 from rankbound.texts import derive_seed
 from rankbound.training.models import ROWS_AT_ONCE, Steps
 from rankbound.training.recipe import (

@@ -22,7 +22,7 @@ from rankbound.lists import Lists
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
 
 Encoder = Callable[[Tensor], Tensor]
-"""Returns the inputs of rows of features, as `rankbound.training.encoding.Encoding.encoder`."""
+"""Returns the inputs of rows of features, as `rankbound.training.inputs.Encoding.encoder`."""
 
 BIASES = ("none", "item")
 

@@ -4,11 +4,16 @@ A ranker scores items by their features, or by topic and item. The file is safet
 names of topics and items are tensors, everything else is JSON in the header. Loading it executes no code from the file.
 """
 
+import io
 import json
+import logging
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +23,7 @@ from torch import Tensor, nn
 from rankbound import _version
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
+from rankbound.io.atomic import atomic_path
 from rankbound.io.files import kind_of, needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, Run, chosen_features
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
@@ -25,11 +31,20 @@ from rankbound.metrics import evaluate, metric
 from rankbound.rankers.ensembles import Trees
 from rankbound.texts import LONGEST_VALUE, derive_seed, shortened
 from rankbound.training.catalogue import policy_of, recommend, restored, score_listed
-from rankbound.training.encoding import TENSOR, Encoding
 from rankbound.training.fitted import fit, objective_of
-from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
+from rankbound.training.inputs import (
+    TENSOR,
+    Encoding,
+    digest_of,
+    feature_scorer,
+    moved,
+    require_orders,
+    training_parts,
+    weighted,
+)
 from rankbound.training.models import (
     MLP,
+    Encoder,
     Factorization,
     ScaledFeatures,
     Scaling,
@@ -68,6 +83,12 @@ WEIGHTS = "model."
 """The prefix of the names of the model's tensors."""
 
 VALIDATION = "validation"
+
+OPSET = 18
+"""The version of ONNX's operators in an exported file."""
+
+FEATURES = "features"
+"""The key of the features' names, as JSON, in the metadata of an exported file."""
 
 
 @on_cpu
@@ -512,14 +533,72 @@ class Ranker:
 
         >>> rb.load("model.safetensors").export("model.onnx")  # doctest: +SKIP
         """
-        from rankbound.training.export import export_graph
-
+        kind, encoding = Path(path).suffix, self.encoding
         if not isinstance(self.model, MLP | Steps):
             raise ValueError(
                 f"model: found {self.recipe.model}, expected a function of an item's features that PyTorch computes, "
                 "as linear, mlp and rankboost are"
             )
-        export_graph(self.model, self.scaling, self.encoding, path)
+        if kind not in (".onnx", ".pt2"):
+            raise ValueError(f"path: found {os.fspath(path)!r}, expected a name with the ending .onnx or .pt2")
+        if encoding.categories:
+            raise ValueError(
+                f"features: {shortened(', '.join(encoding.categories), LONGEST_VALUE)} have categories, which are "
+                "texts; expected numbers alone: train with inputs that are encoded before"
+            )
+        # Of two items: PyTorch would take one for a size that never changes.
+        example = torch.zeros(2, len(encoding.names), dtype=torch.float32, device="cpu")
+        sizes = {"features": {0: torch.export.Dim("n_items", min=1)}}
+        with torch.no_grad():
+            graph = _Graph(self.model, self.scaling, encoding.encoder({}))
+            program = torch.export.export(graph, (example,), dynamic_shapes=sizes)
+        names, content = json.dumps(list(encoding.names)), io.BytesIO()
+        if kind == ".onnx":
+            content.write(_onnx(program, names))
+        else:
+            torch.export.save(program, content, extra_files={FEATURES: names})
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(content.getvalue())
+
+
+class _Graph(nn.Module):
+    """A model of raw features: encoding, scaling and network in one. With `query` scaling, the rows are one list."""
+
+    def __init__(self, model: nn.Module, scaling: Scaling, encode: Encoder | None) -> None:
+        super().__init__()
+        self.model, self._scaling, self._encode = deepcopy(model).cpu().eval(), scaling, encode
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the scores `(n_items,)` of `features` `(n_items, d)`."""
+        scaling, encode = self._scaling, self._encode
+        if scaling.kind == "query":
+            features, encode = features if encode is None else encode(features), None
+            low, high = features.amin(0), features.amax(0)
+            # A factor that would be infinite is not taken, but an exported graph may compute it.
+            spread = torch.where(high > low, high - low, 1.0)
+            scaling = Scaling("standard", low, torch.where(high > low, 1 / spread, 0.0))
+        scores: Tensor = self.model(ScaledFeatures(scaling, features, None, encode).of_rows(slice(None)))
+        return scores
+
+
+def _onnx(program: Any, names: str) -> bytes:
+    with needs_extra("export"):
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    names_of: dict[str, Any] = {"input_names": ["features"], "output_names": ["scores"]}
+    # The warnings of PyTorch's exporter are about its own parts and about libraries that are not used.
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            written = torch.onnx.export(program, (), **names_of, opset_version=OPSET, dynamo=True, verbose=False)
+    finally:
+        logger.setLevel(level)
+    assert written is not None
+    written.model.metadata_props[FEATURES] = names
+    content: bytes = written.model_proto.SerializeToString()
+    return content
 
 
 def _counted(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> Ranker:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from rankbound.training.encoding import MISSING
 from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES, AttentionScorer, Factorization, NeuralMF
 
 FACTORIZATION = "matrix-factorization"
@@ -58,6 +57,8 @@ OF_FITTED = ("model", "scale", "missing_features", "epochs", "metric", "validati
 """The settings that all of them take."""
 
 MODELS = ("linear", "mlp", ATTENTION, *FITTED_MODELS, *PAIR_MODELS)
+
+MISSING = ("refuse", "mean", "zero", "indicator")
 
 PAIR_WEIGHTS = ("equal", "list")
 
