@@ -79,7 +79,7 @@ class CrossValidated:
 
 def cross_validate(
     lists: JudgedLists,
-    folds: int | Sequence[Sequence[str]] = 5,
+    folds: int = 5,
     *,
     weights: ArrayLike | None = None,
     list_weights: ArrayLike | None = None,
@@ -101,7 +101,7 @@ def cross_validate(
     Args:
         lists: judged lists, such as `read_lists` returns.
         folds: the number of parts to which the topics, or each topic's items, are dealt at random, by the recipe's
-            `seed`; or the names of the test topics of each fold, which may leave out topics to train on in all folds.
+            `seed`. For given parts, use `cross_validate_splits`.
         weights, list_weights: those of the items and of the lists, as in `train_ranker`.
         device: `auto` (a GPU if there is one), `cpu` or `cuda`.
         on_epoch: called after every epoch of each fold, to show progress.
@@ -111,8 +111,8 @@ def cross_validate(
         The run of all test topics, in the order of `lists`, the rankers, and judgements to evaluate the run by.
 
     Raises:
-        ValueError: fewer than two folds or more than topics (for a factorisation, than items of the largest topic), a
-            topic in two folds or in none of `lists`, names of topics for a factorisation, or as `train_ranker`.
+        ValueError: fewer than two folds or more than topics (for a factorisation, than items of the largest topic), or
+            as `train_ranker`.
         DataError, TrainingError: as `train_ranker`; the message names the fold.
 
     >>> tested = rb.cross_validate(rb.read_lists("lists.csv"), loss="nDCG")  # doctest: +SKIP
@@ -121,16 +121,10 @@ def cross_validate(
     chosen = Recipe.of(recipe)
     lists = weighted(lists, weights, list_weights, chosen)
     if chosen.model not in PAIR_MODELS:
-        tested = dealt_lists(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
-        masks = (np.isin(np.arange(len(lists)), part) for part in tested)
+        masks = (np.isin(np.arange(len(lists)), part) for part in dealt_lists(len(lists), folds, chosen.seed))
         own = ((mask, np.repeat(mask, np.diff(lists.offsets))) for mask in masks)
         splits = (Split(training=picked(lists, ~rows, ~mask), test=picked(lists, rows, mask)) for mask, rows in own)
         return _tested(splits, recipe, device, on_epoch, lists.topics)
-    if not isinstance(folds, int):
-        raise ValueError(
-            "folds: found names of topics, but a factorisation is tested on other items of the topics that it was "
-            "trained on; expected a number of folds, or splits for cross_validate_splits"
-        )
     from rankbound.training.factorisation import Vocabulary, folds_within, sorted_pairs, with_negatives
 
     drawn = with_negatives(lists, chosen.negatives, chosen.seed) if chosen.negatives else lists
@@ -241,18 +235,3 @@ def _means(values: Any, group: Indices, count: int) -> Any:
     total = np.bincount(group[defined], values[defined], minlength=count)
     with np.errstate(invalid="ignore"):
         return total / np.bincount(group[defined], minlength=count)
-
-
-def _named(lists: JudgedLists, folds: Sequence[Sequence[str]]) -> list[Indices]:
-    place = {name: index for index, name in enumerate(lists.topics)}
-    names = [name for fold in folds for name in fold]
-    unknown = next((name for name in names if name not in place), None)
-    if unknown is not None:
-        raise ValueError(f"folds: found topic {unknown!r}, which the lists do not have")
-    if len(set(names)) < len(names):
-        raise ValueError(
-            "folds: a topic is tested in two folds; expected each in one, or splits for cross_validate_splits"
-        )
-    if not folds or not all(map(len, folds)) or max(map(len, folds)) == len(place):
-        raise ValueError("folds: found one without topics, or with all of them; expected some to train on, too")
-    return [np.sort([place[name] for name in fold]) for fold in folds]
