@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -227,17 +227,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
     """
     header, tensors = _read(path)
     try:
-        if header["recipe"].get("kernel", "sigmoid") != "sigmoid":
-            raise ValueError(
-                f"kernel: found {header['recipe']['kernel']}, expected sigmoid, the only smooth step of this version"
-            )
-        # Before there was a choice, negatives were drawn once.
-        written = {"negative_sampling": "once", **header["recipe"]}
-        # Before the default depended on the data, it stood in the files of models that have no rate, too.
-        if written.get("model") in FITTED_MODELS:
-            written["learning_rate"] = None
-        settings = {setting.name: written.get(setting.name, setting.default) for setting in fields(Recipe)}
-        recipe = Recipe(**{**settings, "hidden": tuple(settings["hidden"])})
+        recipe = Recipe.of({**header["recipe"], "hidden": tuple(header["recipe"]["hidden"])})
         names = header["feature_names"]
         if not isinstance(names, list) or {*map(type, names)} - {str} or len({*names}) < len(names):
             raise ValueError("feature_names should be a list of distinct names")
