@@ -21,6 +21,7 @@ import rankbound as rb
 from rankbound import recommendations
 from rankbound.errors import DataError
 from rankbound.training import catalogue
+from rankbound.training.recipe import build_factors
 from tests.library.conftest import Program
 from tests.library.pages import blocks, programs
 from tests.library.planted_ratings import frame, ratings
@@ -188,7 +189,7 @@ def test_ease_is_the_ridge_regression_of_each_item_on_all_others() -> None:
 
 
 def test_neural_factorisation_is_a_product_and_a_network() -> None:
-    model = rb.Recipe(model="neural-mf", factors=3, hidden=(5,), activation="tanh").build_factors(4, 6)
+    model = build_factors(rb.Recipe(model="neural-mf", factors=3, hidden=(5,), activation="tanh"), 4, 6)
     model.item_bias.data.normal_()
     given = dict(model.state_dict())
     topic, item = 2, 5

@@ -42,7 +42,7 @@ from rankbound.compare.statistics import (
     p_value_of_mean,
     seed_deviation,
 )
-from rankbound.texts import html, html_notes, html_table, quantity, require_one_of
+from rankbound.texts import html, html_notes, html_table, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,7 +106,8 @@ class Settings:
         if not 0.5 <= self.confidence < 1:
             raise ValueError(f"confidence: found {self.confidence}, expected a share such as 0.95")
         for name, known in (("interval", METHODS), ("test", TESTS), ("correction", CORRECTIONS)):
-            require_one_of(name, getattr(self, name), known)
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(known)}")
         for name in ("resamples", "flips"):
             if getattr(self, name) < 99:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 99")

@@ -15,7 +15,7 @@ from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric
 from rankbound.training.inputs import weighted
 from rankbound.training.ranker import Ranker, train_ranker
-from rankbound.training.recipe import FACTORIZATIONS, PAIR_MODELS, Recipe
+from rankbound.training.recipe import FACTORIZATIONS, PAIR_MODELS, recipe_of
 from rankbound.training.splits import Split, picked, require_apart
 from rankbound.training.trainer import Epoch
 
@@ -118,7 +118,7 @@ def cross_validate(
     >>> tested = rb.cross_validate(rb.read_lists("lists.csv"), loss="nDCG")  # doctest: +SKIP
     >>> tested.evaluate("nDCG@10").means()  # doctest: +SKIP
     """
-    chosen = Recipe.of(recipe)
+    chosen = recipe_of(recipe)
     lists = weighted(lists, weights, list_weights, chosen)
     if chosen.model not in PAIR_MODELS:
         masks = (np.isin(np.arange(len(lists)), part) for part in dealt_lists(len(lists), folds, chosen.seed))
@@ -175,7 +175,7 @@ def cross_validate_splits(
     >>> split = rb.Split(training=rb.read_lists("train.csv"), test=rb.read_lists("test.csv"))  # doctest: +SKIP
     >>> rb.cross_validate_splits([split], loss="nDCG").evaluate("nDCG@10").means()  # doctest: +SKIP
     """
-    if Recipe.of(recipe).negatives:
+    if recipe_of(recipe).negatives:
         raise ValueError(
             f"negatives: found {recipe['negatives']} beside given splits, whose test lists would have none; expected "
             "0, and files whose rows with relevance 0 are the negatives"

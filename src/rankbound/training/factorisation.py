@@ -21,7 +21,7 @@ from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.catalogue import UNSEEN, Counted, Popularity, fit_ease, fit_neighbours, places_of
 from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.recipe import EASE, POPULARITY, Recipe
+from rankbound.training.recipe import EASE, POPULARITY, Recipe, build_factors
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
@@ -117,7 +117,7 @@ def pair_inputs(
         training = negatives()
         draw = chain([training], iter(negatives, None)).__next__
     by_kernel = worth_a_kernel(recipe.epochs, training.lists.n_items)
-    model = recipe.build_factors(len(vocabulary.topics), n_items, generator, by_kernel=by_kernel)
+    model = build_factors(recipe, len(vocabulary.topics), n_items, generator, by_kernel=by_kernel)
     return training, draw, held_out, model, vocabulary
 
 

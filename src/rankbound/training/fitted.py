@@ -27,6 +27,7 @@ from rankbound.training.recipe import (
     SUBSET_RANKING,
     TREES,
     Recipe,
+    build,
 )
 from rankbound.training.trainer import Epoch, Part, Scorer
 
@@ -128,7 +129,7 @@ def model_of(recipe: Recipe, numbers: Model, n_features: int) -> nn.Module:
         return Steps(**tensors)
     if recipe.model in TREES:
         return ensembles.Trees(**tensors)
-    model = recipe.build(n_features)
+    model = build(recipe, n_features)
     model.load_state_dict({"layers.0.weight": tensors["weights"][None], "layers.0.bias": torch.zeros(1)})
     return model
 

@@ -7,6 +7,7 @@ names of topics and items are tensors, everything else is JSON in the header. Lo
 import io
 import json
 import logging
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,10 @@ from rankbound.training.recipe import (
     RANKBOOST,
     TREES,
     Recipe,
+    build,
+    build_factors,
+    learning_rate_of,
+    recipe_of,
 )
 from rankbound.training.splits import require_apart
 from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, threads_for, train
@@ -83,6 +88,9 @@ WEIGHTS = "model."
 """The prefix of the names of the model's tensors."""
 
 VALIDATION = "validation"
+
+# On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
+PATIENT_STEPS = 2_000
 
 OPSET = 18
 """The version of ONNX's operators in an exported file."""
@@ -129,7 +137,7 @@ def train_ranker(
 
     >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
-    chosen = Recipe.of(recipe)
+    chosen = recipe_of(recipe)
     objective = objective_of(chosen)
     criterion = metric(chosen.metric)
     if not criterion.higher_is_better:
@@ -165,7 +173,7 @@ def train_ranker(
         encoding = Encoding.fitted(chosen.missing_features, lists, features, training.items)
         scaling = Scaling.fitted(chosen.scale, features, training.items, encoding.encoder(lists.categories))
         score = feature_scorer(encoding, scaling, lists, validation, where)
-        model = chosen.build(len(encoding.inputs), generator)
+        model = build(chosen, len(encoding.inputs), generator)
     require_orders(training)
     informative = objective.informative(training.relevance, training.lists)
     if not bool(informative.any()):
@@ -187,7 +195,9 @@ def train_ranker(
         model, found = fit(chosen, objective, used, held_out, score, criterion, on_epoch)
         return Ranker(chosen, names, scaling, model, record | found, vocabulary, encoding)
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
-    rate = chosen.learning_rate_for(training.lists.n_items)
+    rate = learning_rate_of(chosen, training.lists.n_items)
+    steps = math.ceil(len(training.lists) / chosen.batch_size)
+    patience = max(10, math.ceil(PATIENT_STEPS / steps)) if chosen.patience is None else chosen.patience
     source = moved(training, where) if draw is None else lambda: moved(draw(), where)
     shuffled = draw is None or chosen.negative_sampling != "in-batch"
     (trained,) = train(
@@ -198,7 +208,7 @@ def train_ranker(
         batch_size=chosen.batch_size,
         monitored=[criterion],
         selections={} if held_out is None else {VALIDATION: criterion},
-        patience=chosen.patience_for(len(training.lists)),
+        patience=patience,
         on_epoch=on_epoch,
     )
     best = trained.selected[name]
@@ -227,7 +237,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
     """
     header, tensors = _read(path)
     try:
-        recipe = Recipe.of({**header["recipe"], "hidden": tuple(header["recipe"]["hidden"])})
+        recipe = recipe_of({**header["recipe"], "hidden": tuple(header["recipe"]["hidden"])})
         names = header["feature_names"]
         if not isinstance(names, list) or {*map(type, names)} - {str} or len({*names}) < len(names):
             raise ValueError("feature_names should be a list of distinct names")
@@ -265,11 +275,11 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             elif recipe.model != FACTORIZATION and len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
             elif vocabulary is not None:
-                model = recipe.build_factors(len(vocabulary.topics), len(vocabulary.items))
+                model = build_factors(recipe, len(vocabulary.topics), len(vocabulary.items))
             elif recipe.model == ATTENTION and recipe.blocks > len(weights):
                 raise ValueError(f"the recipe has {recipe.blocks} blocks, the file {len(weights)} tensors")
             else:
-                model = recipe.build(len(encoding.inputs))
+                model = build(recipe, len(encoding.inputs))
         model.load_state_dict(weights, assign=True)
         return Ranker(recipe, names, scaling, model, dict(header["record"]), vocabulary, encoding)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:

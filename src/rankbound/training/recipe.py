@@ -1,6 +1,5 @@
 """The settings of a ranker's training."""
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -63,9 +62,6 @@ MISSING = ("refuse", "mean", "zero", "indicator")
 PAIR_WEIGHTS = ("equal", "list")
 
 CLASSIFICATIONS = ("multiclass", "ordinal")
-
-# On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
-PATIENT_STEPS = 2_000
 
 RATE, RATE_OF_MANY, MANY_ITEMS = 0.01, 0.003, 20_000
 """Adam's learning rate, and that of an `mlp` from so many training items on: see `docs/models.md`."""
@@ -246,92 +242,48 @@ class Recipe:
                 )
             raise ValueError(f"{name}: found {value!r} beside the model {self.model}, {expected}")
 
-    def patience_for(self, n_topics: int) -> int:
-        """Return the epochs without a better one after which a training ends.
-
-        Args:
-            n_topics: the number of training topics.
-
-        Returns:
-            The number of epochs; 0 for a training that goes on to the last one.
-        """
-        steps = math.ceil(n_topics / self.batch_size)
-        return max(10, math.ceil(PATIENT_STEPS / steps)) if self.patience is None else self.patience
-
-    def learning_rate_for(self, n_items: int) -> float:
-        """Return the learning rate of a training.
-
-        Args:
-            n_items: the number of training items.
-
-        Returns:
-            The rate that was chosen, or the one that suits the model and the size of the data.
-        """
-        if self.learning_rate is not None:
-            return self.learning_rate
-        return RATE_OF_MANY if self.model == "mlp" and n_items >= MANY_ITEMS else RATE
-
     @property
     def takes_loss(self) -> bool:
         """True if the model minimises the loss that the recipe names, false if its loss is its own, or none."""
         return "loss" in FITTED_MODELS.get(self.model, ("loss",)) and self.model not in COUNTED
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> "Recipe":
-        """Return the recipe of some settings.
-
-        Args:
-            settings: the settings by name.
-
-        Returns:
-            The recipe; other settings have their defaults.
-
-        Raises:
-            TypeError: a setting that there is not.
-            ValueError: a setting is unknown or out of range.
-        """
-        known = [setting.name for setting in fields(cls)]
-        for name in settings:
-            if name not in known:
-                near = get_close_matches(name, known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"expected some of {', '.join(known)}"
-                raise TypeError(f"{name}: found a setting that the training of a ranker does not have; {hint}")
-        return cls(**settings)
 
     @property
     def scores_lists(self) -> bool:
         """Whether an item's score depends on its list, so that scoring takes whole lists."""
         return self.model == ATTENTION or self.scale == "query"
 
-    def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP | AttentionScorer:
-        """Return a model of features, with initial weights.
 
-        Args:
-            n_features: the number of features.
-            generator: of the initial weights; by default, PyTorch's own.
+def recipe_of(settings: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of some settings, by default those of `Recipe`; TypeError for a setting that there is not."""
+    known = [setting.name for setting in fields(Recipe)]
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"expected some of {', '.join(known)}"
+            raise TypeError(f"{name}: found a setting that the training of a ranker does not have; {hint}")
+    return Recipe(**settings)
 
-        Returns:
-            The model, which maps `(n_items, n_features)` to `(n_items,)`; one with attention takes the
-            `rankbound.Lists` of the items as well.
-        """
-        if self.model == ATTENTION:
-            return AttentionScorer(n_features, self.hidden, self.activation, self.blocks, self.heads, generator)
-        return MLP(n_features, self.hidden if self.model == "mlp" else (), self.activation, generator)
 
-    def build_factors(
-        self, n_topics: int, n_items: int, generator: torch.Generator | None = None, *, by_kernel: bool = False
-    ) -> Factorization:
-        """Return a model of topics and items with factors, and their initial values.
+def learning_rate_of(recipe: Recipe, n_items: int) -> float:
+    """Return the rate that a recipe chooses, or the one that suits its model and so many training items."""
+    if recipe.learning_rate is not None:
+        return recipe.learning_rate
+    return RATE_OF_MANY if recipe.model == "mlp" and n_items >= MANY_ITEMS else RATE
 
-        Args:
-            n_topics, n_items: their numbers.
-            generator: of the initial values; by default, PyTorch's own.
-            by_kernel: multiply factors by a compiled kernel, where there is one.
 
-        Returns:
-            The model, which maps two vectors of indices `(n,)` to `(n,)`.
-        """
-        sizes, bias = (n_topics, n_items, self.factors), self.bias
-        if self.model == NEURAL_MF:
-            return NeuralMF(*sizes, self.hidden, self.activation, generator, bias=bias, by_kernel=by_kernel)
-        return Factorization(*sizes, generator=generator, bias=bias, by_kernel=by_kernel)
+def build(recipe: Recipe, n_features: int, generator: torch.Generator | None = None) -> MLP | AttentionScorer:
+    """Return a recipe's model of features with initial weights, by default of PyTorch's own generator."""
+    if recipe.model == ATTENTION:
+        layers = n_features, recipe.hidden, recipe.activation
+        return AttentionScorer(*layers, recipe.blocks, recipe.heads, generator)
+    return MLP(n_features, recipe.hidden if recipe.model == "mlp" else (), recipe.activation, generator)
+
+
+def build_factors(
+    recipe: Recipe, n_topics: int, n_items: int, generator: torch.Generator | None = None, *, by_kernel: bool = False
+) -> Factorization:
+    """Return a recipe's model of topics and items with initial factors; `by_kernel` as in `Factorization`."""
+    sizes, bias = (n_topics, n_items, recipe.factors), recipe.bias
+    if recipe.model == NEURAL_MF:
+        return NeuralMF(*sizes, recipe.hidden, recipe.activation, generator, bias=bias, by_kernel=by_kernel)
+    return Factorization(*sizes, generator=generator, bias=bias, by_kernel=by_kernel)
