@@ -22,7 +22,7 @@ from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.catalogue import UNSEEN, Counted, Popularity, fit_ease, fit_neighbours, places_of
 from rankbound.training.models import Factorization, score_pairs
 from rankbound.training.recipe import EASE, POPULARITY, Recipe, build_factors
-from rankbound.training.splits import require_apart
+from rankbound.training.inputs import require_apart
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
 with needs_extra("data"):

@@ -1,14 +1,13 @@
-"""What a ranker reads: parts of judged lists, checked, their features as the inputs of a model, and their digest.
+"""What a ranker reads: parts of judged lists, checked, and their features as the inputs of a model.
 
 Missing values are filled, and categories have an input each. What is fitted on the training items is kept in the ranker
 and is the same for all that it scores.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,14 +17,10 @@ from rankbound.columns import column_tensor
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists, no_features
 from rankbound.lists import Lists, as_tensor
-from rankbound.texts import derive_seed, quantity
+from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.models import ROWS_AT_ONCE, Encoder, ScaledFeatures, Scaling, row_blocks, score_rows
 from rankbound.training.recipe import FACTORIZATION, FITTED_MODELS, MISSING, PAIR_MODELS, Recipe
-from rankbound.training.splits import require_apart
 from rankbound.training.trainer import Part, Scorer
-
-if TYPE_CHECKING:
-    from rankbound.training.factorisation import Vocabulary
 
 
 MOST_CATEGORIES = 1000
@@ -291,6 +286,27 @@ def feature_scorer(
     return score
 
 
+def require_apart(parts: Mapping[str, JudgedLists | None], *, by_item: bool) -> None:
+    """Raise DataError for a topic that is in two of the named parts, or, `by_item`, for a topic's item in two."""
+    if by_item:
+        from rankbound.io.table_columns import rows_of
+
+    there = {name: lists for name, lists in parts.items() if lists is not None}
+    for (a, first), (b, second) in combinations(there.items(), 2):
+        if by_item:
+            rows = rows_of(second).join(rows_of(first), on=["topic", "item"], how="semi", maintain_order="left")
+            shared = "item {1} of topic {0}".format(*map(quoted, rows.row(0))) if len(rows) else ""
+        else:
+            known = set(first.topics)
+            shared = next((f"topic {quoted(topic)}" for topic in second.topics if topic in known), "")
+        if shared:
+            where = "each item of a topic" if by_item else "each topic"
+            raise DataError(
+                f"{shared} is in the {a} and in the {b} lists; expected {where} in one of them: remove it from one"
+                + ("" if by_item else ", or give different topics different names")
+            )
+
+
 def require_orders(part: Part) -> None:
     """Raise DataError unless a list has two different relevance labels: otherwise all orders are equally good."""
     if not bool((part.lists.sizes > 1).any()):
@@ -313,22 +329,3 @@ def moved(part: Part, device: torch.device) -> Part:
     columns = {name: getattr(part, name) for name in ("topics", "items", "relevance", "list_weights", "weights")}
     there = {name: values.to(device) for name, values in columns.items() if values is not None}
     return replace(part, lists=Lists(part.lists.offsets.to(device)), **there)
-
-
-def digest_of(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:
-    """Return the SHA-256 of what a model is trained on; for a factorisation, whatever the order of the rows."""
-    if vocabulary is not None:
-        from rankbound.training.factorisation import sorted_pairs
-
-        topics, items, order = sorted_pairs(lists, vocabulary)
-        names: list[Any] = [sorted(lists.topics), vocabulary.items.to_list()]
-        columns: list[Any] = [topics, items, lists.relevance[order]]
-    else:
-        names = [lists.topics, lists.feature_names, sorted(lists.categories.items())]
-        columns = [lists.offsets, lists.relevance, lists.weights, lists.list_weights]
-    digest = sha256(json.dumps(names, default=list).encode())
-    for values in columns:
-        digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).data)
-    for first in range(0, len(lists.features) if vocabulary is None else 0, ROWS_AT_ONCE):
-        digest.update(np.ascontiguousarray(lists.features[first : first + ROWS_AT_ONCE]).data)
-    return digest.hexdigest()

@@ -6,7 +6,7 @@ reads them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -429,3 +429,23 @@ class ScaledFeatures:
             return (features - self._shift) * self._factor
         own = self._list[rows]
         return (features - self._shift.index_select(0, own)) * self._factor.index_select(0, own)
+
+
+class Graph(nn.Module):
+    """A model of raw features: encoding, scaling and network in one. With `query` scaling, the rows are one list."""
+
+    def __init__(self, model: nn.Module, scaling: Scaling, encode: Encoder | None) -> None:
+        super().__init__()
+        self.model, self._scaling, self._encode = deepcopy(model).cpu().eval(), scaling, encode
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the scores `(n_items,)` of `features` `(n_items, d)`."""
+        scaling, encode = self._scaling, self._encode
+        if scaling.kind == "query":
+            features, encode = features if encode is None else encode(features), None
+            low, high = features.amin(0), features.amax(0)
+            # A factor that would be infinite is not taken, but an exported graph may compute it.
+            spread = torch.where(high > low, high - low, 1.0)
+            scaling = Scaling("standard", low, torch.where(high > low, 1 / spread, 0.0))
+        scores: Tensor = self.model(ScaledFeatures(scaling, features, None, encode).of_rows(slice(None)))
+        return scores

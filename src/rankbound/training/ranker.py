@@ -12,8 +12,8 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,17 +36,18 @@ from rankbound.training.fitted import fit, objective_of
 from rankbound.training.inputs import (
     TENSOR,
     Encoding,
-    digest_of,
     feature_scorer,
     moved,
+    require_apart,
     require_orders,
     training_parts,
     weighted,
 )
 from rankbound.training.models import (
     MLP,
-    Encoder,
+    ROWS_AT_ONCE,
     Factorization,
+    Graph,
     ScaledFeatures,
     Scaling,
     Steps,
@@ -69,7 +70,6 @@ from rankbound.training.recipe import (
     learning_rate_of,
     recipe_of,
 )
-from rankbound.training.splits import require_apart
 from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, threads_for, train
 
 if TYPE_CHECKING:
@@ -550,7 +550,7 @@ class Ranker:
         example = torch.zeros(2, len(encoding.names), dtype=torch.float32, device="cpu")
         sizes = {"features": {0: torch.export.Dim("n_items", min=1)}}
         with torch.no_grad():
-            graph = _Graph(self.model, self.scaling, encoding.encoder({}))
+            graph = Graph(self.model, self.scaling, encoding.encoder({}))
             program = torch.export.export(graph, (example,), dynamic_shapes=sizes)
         names, content = json.dumps(list(encoding.names)), io.BytesIO()
         if kind == ".onnx":
@@ -559,26 +559,6 @@ class Ranker:
             torch.export.save(program, content, extra_files={FEATURES: names})
         with atomic_path(path) as temporary:
             temporary.write_bytes(content.getvalue())
-
-
-class _Graph(nn.Module):
-    """A model of raw features: encoding, scaling and network in one. With `query` scaling, the rows are one list."""
-
-    def __init__(self, model: nn.Module, scaling: Scaling, encode: Encoder | None) -> None:
-        super().__init__()
-        self.model, self._scaling, self._encode = deepcopy(model).cpu().eval(), scaling, encode
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the scores `(n_items,)` of `features` `(n_items, d)`."""
-        scaling, encode = self._scaling, self._encode
-        if scaling.kind == "query":
-            features, encode = features if encode is None else encode(features), None
-            low, high = features.amin(0), features.amax(0)
-            # A factor that would be infinite is not taken, but an exported graph may compute it.
-            spread = torch.where(high > low, high - low, 1.0)
-            scaling = Scaling("standard", low, torch.where(high > low, 1 / spread, 0.0))
-        scores: Tensor = self.model(ScaledFeatures(scaling, features, None, encode).of_rows(slice(None)))
-        return scores
 
 
 def _onnx(program: Any, names: str) -> bytes:
@@ -629,9 +609,28 @@ def _record(
         "training_topics": len(training),
         "validation_topics": 0 if validation is None else len(validation),
         "training_items": int(training.offsets[-1]),
-        "digest": digest_of(lists, vocabulary),
+        "digest": _digest(lists, vocabulary),
         "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
     }
+
+
+def _digest(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:
+    """Return the SHA-256 of what a model is trained on; for a factorisation, whatever the order of the rows."""
+    if vocabulary is not None:
+        from rankbound.training.factorisation import sorted_pairs
+
+        topics, items, order = sorted_pairs(lists, vocabulary)
+        names: list[Any] = [sorted(lists.topics), vocabulary.items.to_list()]
+        columns: list[Any] = [topics, items, lists.relevance[order]]
+    else:
+        names = [lists.topics, lists.feature_names, sorted(lists.categories.items())]
+        columns = [lists.offsets, lists.relevance, lists.weights, lists.list_weights]
+    digest = sha256(json.dumps(names, default=list).encode())
+    for values in columns:
+        digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).data)
+    for first in range(0, len(lists.features) if vocabulary is None else 0, ROWS_AT_ONCE):
+        digest.update(np.ascontiguousarray(lists.features[first : first + ROWS_AT_ONCE]).data)
+    return digest.hexdigest()
 
 
 def _finite(scores: Tensor) -> Tensor:
