@@ -21,7 +21,7 @@ from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.catalogue import UNSEEN, Counted, Popularity, fit_ease, fit_neighbours, places_of
 from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.recipe import EASE, POPULARITY, Recipe, build_factors
+from rankbound.training.recipe import Recipe, build_factors
 from rankbound.training.inputs import require_apart
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
@@ -131,9 +131,9 @@ def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Counted, "Vocabul
     relevant = lists.relevance[order] > 0
     pairs = torch.from_numpy(topics[relevant]), torch.from_numpy(items[relevant])
     n_topics, n_items = len(vocabulary.topics), len(vocabulary.items)
-    if recipe.model == POPULARITY:
+    if recipe.model == "popularity":
         return Popularity(torch.bincount(pairs[1], minlength=n_items).to(torch.float32)), vocabulary
-    if recipe.model == EASE:
+    if recipe.model == "ease":
         return fit_ease(*pairs, n_topics, n_items, recipe.ridge), vocabulary
     return fit_neighbours(*pairs, n_topics, n_items, recipe.neighbours), vocabulary
 

@@ -19,7 +19,7 @@ from rankbound.io.judged import JudgedLists, no_features
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.models import ROWS_AT_ONCE, Encoder, ScaledFeatures, Scaling, row_blocks, score_rows
-from rankbound.training.recipe import FACTORIZATION, FITTED_MODELS, MISSING, PAIR_MODELS, Recipe
+from rankbound.training.recipe import FITTED_MODELS, MISSING, PAIR_MODELS, Recipe
 from rankbound.training.trainer import Part, Scorer
 
 
@@ -226,7 +226,7 @@ def training_parts(lists: JudgedLists, validation: JudgedLists | None, recipe: R
     if not lists.feature_names:
         raise DataError(
             no_features(lists.left_out, f", which model {recipe.model} reads")
-            + f"; from topics and items alone, train model {FACTORIZATION}"
+            + "; from topics and items alone, train model matrix-factorization"
         )
     whole = _part(lists)
     if validation is not None:

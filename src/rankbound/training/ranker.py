@@ -56,13 +56,10 @@ from rankbound.training.models import (
     score_rows,
 )
 from rankbound.training.recipe import (
-    ATTENTION,
     COUNTED,
-    FACTORIZATION,
     FACTORIZATIONS,
     FITTED_MODELS,
     PAIR_MODELS,
-    RANKBOOST,
     TREES,
     Recipe,
     build,
@@ -254,7 +251,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
 
             vocabulary = Vocabulary.from_tensors(tensors)
         exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model in COUNTED}
-        exempt |= {f"{WEIGHTS}features"} if recipe.model == RANKBOOST else set()
+        exempt |= {f"{WEIGHTS}features"} if recipe.model == "rankboost" else set()
         exempt |= {f"{WEIGHTS}trees"} if recipe.model in TREES else set()
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
@@ -268,15 +265,15 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         with torch.device("meta"):
             if vocabulary is not None and recipe.model in COUNTED:
                 model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
-            elif recipe.model == RANKBOOST:
+            elif recipe.model == "rankboost":
                 model = Steps.restored(weights, len(encoding.inputs))
             elif recipe.model in TREES:
                 model = Trees.restored(weights, len(encoding.inputs))
-            elif recipe.model != FACTORIZATION and len(recipe.hidden) > len(weights):
+            elif recipe.model != "matrix-factorization" and len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
             elif vocabulary is not None:
                 model = build_factors(recipe, len(vocabulary.topics), len(vocabulary.items))
-            elif recipe.model == ATTENTION and recipe.blocks > len(weights):
+            elif recipe.model == "attention" and recipe.blocks > len(weights):
                 raise ValueError(f"the recipe has {recipe.blocks} blocks, the file {len(weights)} tensors")
             else:
                 model = build(recipe, len(encoding.inputs))

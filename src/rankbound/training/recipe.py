@@ -9,53 +9,39 @@ import torch
 
 from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES, AttentionScorer, Factorization, NeuralMF
 
-FACTORIZATION = "matrix-factorization"
-
-NEURAL_MF = "neural-mf"
-
-FACTORIZATIONS = (FACTORIZATION, NEURAL_MF)
+FACTORIZATIONS = ("matrix-factorization", "neural-mf")
 """The models that learn factors of topics and items."""
 
-POPULARITY, ITEM_KNN, EASE = "popularity", "item-knn", "ease"
-
-COUNTED = (POPULARITY, ITEM_KNN, EASE)
+COUNTED = ("popularity", "item-knn", "ease")
 """The models that are computed from the relevant pairs, without epochs and loss."""
 
 PAIR_MODELS = (*FACTORIZATIONS, *COUNTED)
 """The models that read no features, but topics and items that recur."""
 
-ATTENTION = "attention"
-
-RANKSVM, ADARANK, RANKBOOST, COORDINATE_ASCENT = "ranksvm", "adarank", "rankboost", "coordinate-ascent"
-
-SUBSET_RANKING, PRANK = "subset-ranking", "prank"
-
-MART, LAMBDAMART, FOREST, MCRANK, BOOSTED = "mart", "lambdamart", "random-forest", "mcrank", "boosted-trees"
-
-TREES = (MART, LAMBDAMART, FOREST, MCRANK, BOOSTED)
+TREES = ("mart", "lambdamart", "random-forest", "mcrank", "boosted-trees")
 """The models that LightGBM grows."""
 
 _GROWTH = ("leaves", "min_rows")
 
 FITTED_MODELS: Mapping[str, tuple[str, ...]] = {
-    RANKSVM: ("cost", "pair_weights"),
-    ADARANK: ("loss", "bound"),
-    RANKBOOST: ("pair_weights",),
-    COORDINATE_ASCENT: ("loss", "bound", "starts"),
-    SUBSET_RANKING: ("cost", "top", "rest_weight"),
-    PRANK: (),
-    MART: (*_GROWTH, "shrinkage"),
-    LAMBDAMART: (*_GROWTH, "shrinkage"),
-    FOREST: _GROWTH,
-    MCRANK: (*_GROWTH, "shrinkage", "classification"),
-    BOOSTED: (*_GROWTH, "shrinkage", "loss", "bound", "temperature"),
+    "ranksvm": ("cost", "pair_weights"),
+    "adarank": ("loss", "bound"),
+    "rankboost": ("pair_weights",),
+    "coordinate-ascent": ("loss", "bound", "starts"),
+    "subset-ranking": ("cost", "top", "rest_weight"),
+    "prank": (),
+    "mart": (*_GROWTH, "shrinkage"),
+    "lambdamart": (*_GROWTH, "shrinkage"),
+    "random-forest": _GROWTH,
+    "mcrank": (*_GROWTH, "shrinkage", "classification"),
+    "boosted-trees": (*_GROWTH, "shrinkage", "loss", "bound", "temperature"),
 }
 """The models of features that are fitted without gradients of a loss, and the settings that each takes."""
 
 OF_FITTED = ("model", "scale", "missing_features", "epochs", "metric", "validation_share", "seed")
 """The settings that all of them take."""
 
-MODELS = ("linear", "mlp", ATTENTION, *FITTED_MODELS, *PAIR_MODELS)
+MODELS = ("linear", "mlp", "attention", *FITTED_MODELS, *PAIR_MODELS)
 
 MISSING = ("refuse", "mean", "zero", "indicator")
 
@@ -207,7 +193,7 @@ class Recipe:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
         if not all(width > 0 for width in self.hidden):
             raise ValueError(f"hidden: found {self.hidden}, expected widths above 0")
-        if self.model == ATTENTION and (not self.hidden or self.hidden[-1] % self.heads):
+        if self.model == "attention" and (not self.hidden or self.hidden[-1] % self.heads):
             raise ValueError(
                 f"hidden: found {self.hidden} beside {self.heads} heads of attention, expected widths whose last one "
                 f"is a multiple of {self.heads}"
@@ -250,7 +236,7 @@ class Recipe:
     @property
     def scores_lists(self) -> bool:
         """Whether an item's score depends on its list, so that scoring takes whole lists."""
-        return self.model == ATTENTION or self.scale == "query"
+        return self.model == "attention" or self.scale == "query"
 
 
 def recipe_of(settings: Mapping[str, Any]) -> Recipe:
@@ -273,7 +259,7 @@ def learning_rate_of(recipe: Recipe, n_items: int) -> float:
 
 def build(recipe: Recipe, n_features: int, generator: torch.Generator | None = None) -> MLP | AttentionScorer:
     """Return a recipe's model of features with initial weights, by default of PyTorch's own generator."""
-    if recipe.model == ATTENTION:
+    if recipe.model == "attention":
         layers = n_features, recipe.hidden, recipe.activation
         return AttentionScorer(*layers, recipe.blocks, recipe.heads, generator)
     return MLP(n_features, recipe.hidden if recipe.model == "mlp" else (), recipe.activation, generator)
@@ -284,6 +270,6 @@ def build_factors(
 ) -> Factorization:
     """Return a recipe's model of topics and items with initial factors; `by_kernel` as in `Factorization`."""
     sizes, bias = (n_topics, n_items, recipe.factors), recipe.bias
-    if recipe.model == NEURAL_MF:
+    if recipe.model == "neural-mf":
         return NeuralMF(*sizes, recipe.hidden, recipe.activation, generator, bias=bias, by_kernel=by_kernel)
     return Factorization(*sizes, generator=generator, bias=bias, by_kernel=by_kernel)
