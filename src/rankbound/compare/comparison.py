@@ -22,26 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rankbound.compare import statistics
 from rankbound.compare.scores import Floats, Gaps, Integers, Pair, any_over, per_unit
-from rankbound.compare.statistics import (
-    CONFIDENCE,
-    CORRECTIONS,
-    FLIPS,
-    LEAST_MEMBERS,
-    LEAST_TRAININGS,
-    METHODS,
-    RESAMPLES,
-    TESTS,
-    Estimate,
-    can_reach,
-    corrected,
-    interval_of_mean,
-    over_members,
-    over_trainings,
-    over_units,
-    p_value_of_mean,
-    seed_deviation,
-)
+from rankbound.compare.statistics import Estimate, over_members, over_units, seed_deviation
 from rankbound.texts import html, html_notes, html_table, quantity
 
 if TYPE_CHECKING:
@@ -92,10 +75,10 @@ class Settings:
         ValueError: a setting is out of range, or a number of flips is given for a test without them.
     """
 
-    confidence: float = CONFIDENCE
-    interval: str = METHODS[0]
-    resamples: int = RESAMPLES
-    flips: int = FLIPS
+    confidence: float = statistics.CONFIDENCE
+    interval: str = statistics.METHODS[0]
+    resamples: int = statistics.RESAMPLES
+    flips: int = statistics.FLIPS
     seed: int = 0
     test: str = "flips"
     correction: str = "holm"
@@ -105,13 +88,14 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:
             raise ValueError(f"confidence: found {self.confidence}, expected a share such as 0.95")
-        for name, known in (("interval", METHODS), ("test", TESTS), ("correction", CORRECTIONS)):
+        known_tests = {"interval": statistics.METHODS, "test": statistics.TESTS, "correction": statistics.CORRECTIONS}
+        for name, known in known_tests.items():
             if (value := getattr(self, name)) not in known:
                 raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(known)}")
         for name in ("resamples", "flips"):
             if getattr(self, name) < 99:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 99")
-        if self.test != "flips" and self.flips != FLIPS:
+        if self.test != "flips" and self.flips != statistics.FLIPS:
             raise ValueError(
                 f"flips: found {self.flips} beside test {self.test!r}, which has none: leave one of them out"
             )
@@ -297,17 +281,18 @@ def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str]
     if n > 1:
         estimate = over_units(differences) if members is None else over_members(differences, members)
         differing = _differing(differences)
-        decidable = members is not None or can_reach(differing, LEVEL)
-        covered = members is not None or can_reach(differing, min(LEVEL, 1 - settings.confidence))
+        decidable = members is not None or statistics.can_reach(differing, LEVEL)
+        covered = members is not None or statistics.can_reach(differing, min(LEVEL, 1 - settings.confidence))
         # The table of trainings is that of a noise floor, which takes two seeds in every fold.
         has_noise = members is None and decidable and len(seeds) > 0 and seeds.min() > 1
-        wider = over_trainings(pair.a - pair.b, pair.drawings) if has_noise else None
+        wider = statistics.over_trainings(pair.a - pair.b, pair.drawings) if has_noise else None
         testable = not any(map(_is_constant, (a, b, differences)))
         if testable:
-            found["p_value"] = p_value_of_mean(differences, members, settings.flips, settings.seed, settings.test)
+            of_test = (settings.flips, settings.seed, settings.test)
+            found["p_value"] = statistics.p_value_of_mean(differences, members, *of_test)
         if estimate is not None and covered:
             how = (settings.confidence, settings.resamples, settings.interval, settings.seed)
-            found["low"], found["high"] = interval_of_mean(differences, members, *how)
+            found["low"], found["high"] = statistics.interval_of_mean(differences, members, *how)
         if estimate is not None and decidable and testable:
             found["detectable"] = detectable(estimate)
             margin = noise_margin(pair) if isinstance(settings.margin, str) else settings.margin
@@ -330,7 +315,7 @@ def adjust(
     comparisons: Sequence[Comparison], families: Sequence[str] | None = None, correction: str = "holm"
 ) -> list[Comparison]:
     """Return the comparisons with `p_adjusted`, by a correction of `Settings` within each family (by default all)."""
-    adjusted = corrected([comparison.p_value for comparison in comparisons], families, correction)
+    adjusted = statistics.corrected([comparison.p_value for comparison in comparisons], families, correction)
     return [replace(comparison, p_adjusted=p_value) for comparison, p_value in zip(comparisons, adjusted, strict=True)]
 
 
@@ -483,17 +468,17 @@ def _on_scores(a: Floats, b: Floats, members: Integers | None, settings: Setting
         count = len(np.unique(members))
         if over_members(differences, members) is None:
             few = f"the pairs have only {count} members, and a test takes {LEAST_MEMBERS}"
-            return [*notes, f"not tested: {few if count < LEAST_MEMBERS else 'one member is in all pairs'}"]
+            return [*notes, f"not tested: {few if count < statistics.LEAST_MEMBERS else 'one member is in all pairs'}"]
         notes.append(
             f"the pairs share {count} members: intervals and p are of the t distribution, with their dyadic error"
         )
         return [*notes, *approximate(OF_MEMBERS, count, "member")]
     differing = _differing(differences)
     only = f"the scores differ in only {quantity(differing, 'topic')}"
-    if not can_reach(differing, LEVEL):
+    if not statistics.can_reach(differing, LEVEL):
         none = "" if settings.test == "t" else ", and no difference could be significant"
         return notes or [f"no interval{none}: {only}"]
-    if not can_reach(differing, 1 - settings.confidence):
+    if not statistics.can_reach(differing, 1 - settings.confidence):
         notes.append(f"no {settings.confidence * 100:g} % interval: {only}")
     return [*notes, *approximate(OF_TOPICS, len(a), "topic")]
 
@@ -509,7 +494,7 @@ def _on_seeds(pair: Pair, margin_of_noise: bool) -> list[str]:
         return [f"{which}: the variance between trainings is unknown{margin}"]
     if math.isnan(seed_deviation(pair.a - pair.b)):
         return ["the variance between trainings is unknown: seeds of a fold have no topic in common"]
-    if seeds.sum() < LEAST_TRAININGS:
+    if seeds.sum() < statistics.LEAST_TRAININGS:
         return ["two trainings: an interval that covers new trainings takes at least three"]
     return approximate(OF_TRAININGS, int(seeds.sum()), "training")
 

@@ -14,21 +14,8 @@ import numpy.typing as npt
 import torch
 
 from rankbound.bounds.base import Bound, BoundedMetric, Unbounded
-from rankbound.kernels import usable
-from rankbound.kernels.formulas import (
-    AP,
-    DCG,
-    HIT,
-    PRECISION,
-    RANK_SUM,
-    RECIPROCAL_RANK,
-    Floats,
-    Integers,
-    RankedItems,
-    discounts_of,
-    gains_of,
-    normaliser,
-)
+from rankbound.kernels import formulas, usable
+from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
 from rankbound.metrics.base import formula_of, values_of
@@ -107,24 +94,27 @@ class Performance:
         self._bounded, formula = BoundedMetric(of, bound), formula_of(of)
         self._facts = self._bounded.facts(self._relevance, Lists(self._offsets))
         self._formula: tuple[Any, ...] | None = None
-        if formula is not None and formula.kind != RANK_SUM and usable():
+        if formula is not None and formula.kind != formulas.RANK_SUM and usable():
+            kind, longest = formula.kind, int(np.diff(offsets).max(initial=0))
             relevant = (relevance > 0) & (relevance >= formula.rel)
-            gain = gains_of(relevance, formula.gain) if formula.kind == DCG else np.ones_like(relevance)
-            longest = int(np.diff(offsets).max(initial=0))
-            ranks = np.arange(1.0, longest + 1.0)
-            first = formula.kind in (RECIPROCAL_RANK, HIT)
-            table = 1 / ranks if formula.kind == RECIPROCAL_RANK else discounts_of(formula.table, longest)[:longest]
+            gain = formulas.gains_of(relevance, formula.gain) if kind == formulas.DCG else np.ones_like(relevance)
+            ranks, of_first = np.arange(1.0, longest + 1.0), kind in (formulas.RECIPROCAL_RANK, formulas.HIT)
+            if kind == formulas.RECIPROCAL_RANK:
+                table = 1 / ranks
+            else:
+                table = formulas.discounts_of(formula.table, longest)[:longest]
             table = np.where(ranks <= (formula.cutoff or np.inf), table, 0.0)
             counts = np.add.reduceat(np.append(relevant, False), offsets[:-1]) * (np.diff(offsets) > 0)
             divisors = counts.astype(np.float64)
-            if first:
-                divisors = np.where((counts > 0) | (formula.kind == HIT), 1.0, np.nan)
-            elif formula.kind != AP:
-                divisors = normaliser(formula, RankedItems.of(np.where(relevant, relevance, 0.0), offsets))
+            if of_first:
+                divisors = np.where((counts > 0) | (kind == formulas.HIT), 1.0, np.nan)
+            elif kind != formulas.AP:
+                ranked = formulas.RankedItems.of(np.where(relevant, relevance, 0.0), offsets)
+                divisors = formulas.normaliser(formula, ranked)
+            divisors = np.where((divisors > 0) | (kind == formulas.PRECISION), divisors, np.nan)
             # Kernels' numbers of kinds: FIRST, PRECISIONS, SUM.
-            kind = 1 if first else 2 if formula.kind == AP else 0
-            divisors = np.where((divisors > 0) | (formula.kind == PRECISION), divisors, np.nan)
-            self._formula = (np.where(relevant, gain, 0.0), offsets, kind, table, divisors)
+            kernel = 1 if of_first else 2 if kind == formulas.AP else 0
+            self._formula = (np.where(relevant, gain, 0.0), offsets, kernel, table, divisors)
         # Lists for each thread, about the same number of items.
         threads = torch.get_num_threads() if len(relevance) >= ITEMS_WORTH_THREADS else 1
         ends = np.searchsorted(offsets, np.arange(threads + 1) * len(relevance) // threads)

@@ -121,11 +121,14 @@ def pair_inputs(
     return training, draw, held_out, model, vocabulary
 
 
-def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Counted, "Vocabulary"]:
+def counted_model(
+    lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe
+) -> tuple[Counted, "Vocabulary"]:
     """Return the model of the relevant pairs of lists, and its vocabulary, which has the other items as well."""
     _require_recurring(lists, recipe.model)
     if not bool((lists.relevance > 0).any()):
         raise DataError(f"all {len(lists.items)} relevance labels are 0; expected relevant items, with labels above 0")
+    require_apart({"training": lists, "validation": validation}, by_item=True)
     vocabulary = Vocabulary.of_lists(lists)
     topics, items, order = sorted_pairs(lists, vocabulary)
     relevant = lists.relevance[order] > 0

@@ -28,9 +28,6 @@ MOST_CATEGORIES = 1000
 RARE = 1
 """The number of training items of a category up to which it shares the input of the unknown ones."""
 
-TENSOR = "encoding.fill"
-"""The name of the tensor in a ranker's file."""
-
 
 @dataclass(frozen=True)
 class Encoding:

@@ -31,30 +31,10 @@ from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
 from rankbound.metrics import evaluate, metric
 from rankbound.rankers.ensembles import Trees
 from rankbound.texts import LONGEST_VALUE, derive_seed, shortened
+from rankbound.training import models
 from rankbound.training.catalogue import policy_of, recommend, restored, score_listed
 from rankbound.training.fitted import fit, objective_of
-from rankbound.training.inputs import (
-    TENSOR,
-    Encoding,
-    feature_scorer,
-    moved,
-    require_apart,
-    require_orders,
-    training_parts,
-    weighted,
-)
-from rankbound.training.models import (
-    MLP,
-    ROWS_AT_ONCE,
-    Factorization,
-    Graph,
-    ScaledFeatures,
-    Scaling,
-    Steps,
-    row_blocks,
-    score_pairs,
-    score_rows,
-)
+from rankbound.training.inputs import Encoding, feature_scorer, moved, require_orders, training_parts, weighted
 from rankbound.training.recipe import (
     COUNTED,
     FACTORIZATIONS,
@@ -83,6 +63,9 @@ ENCODED = "ranker/2"
 
 WEIGHTS = "model."
 """The prefix of the names of the model's tensors."""
+
+FILL = "encoding.fill"
+"""The name of the tensor of what stands for missing values."""
 
 VALIDATION = "validation"
 
@@ -158,7 +141,7 @@ def train_ranker(
     score: Scorer
     vocabulary: Vocabulary | None = None
     draw: Draw | None = None
-    scaling, encoding = Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), Encoding()
+    scaling, encoding = models.Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), Encoding()
     if chosen.model in FACTORIZATIONS:
         from rankbound.training.factorisation import pair_inputs, score_part
 
@@ -168,7 +151,7 @@ def train_ranker(
         training, held_out = training_parts(lists, validation, chosen)
         features = column_tensor(lists.features, "features")
         encoding = Encoding.fitted(chosen.missing_features, lists, features, training.items)
-        scaling = Scaling.fitted(chosen.scale, features, training.items, encoding.encoder(lists.categories))
+        scaling = models.Scaling.fitted(chosen.scale, features, training.items, encoding.encoder(lists.categories))
         score = feature_scorer(encoding, scaling, lists, validation, where)
         model = build(chosen, len(encoding.inputs), generator)
     require_orders(training)
@@ -238,10 +221,10 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         names = header["feature_names"]
         if not isinstance(names, list) or {*map(type, names)} - {str} or len({*names}) < len(names):
             raise ValueError("feature_names should be a list of distinct names")
-        scaling = Scaling(recipe.scale, tensors["scaling.shift"], tensors["scaling.factor"])
+        scaling = models.Scaling(recipe.scale, tensors["scaling.shift"], tensors["scaling.factor"])
         encoding = Encoding(names=names)
         if header["format"] == ENCODED:
-            encoding = Encoding.of_file(names, header["encoding"], tensors[TENSOR])
+            encoding = Encoding.of_file(names, header["encoding"], tensors[FILL])
         n_scaled = len(encoding.inputs) if recipe.scale == "standard" else 0
         if not scaling.shift.shape == scaling.factor.shape == (n_scaled,):
             raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
@@ -266,7 +249,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             if vocabulary is not None and recipe.model in COUNTED:
                 model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
             elif recipe.model == "rankboost":
-                model = Steps.restored(weights, len(encoding.inputs))
+                model = models.Steps.restored(weights, len(encoding.inputs))
             elif recipe.model in TREES:
                 model = Trees.restored(weights, len(encoding.inputs))
             elif recipe.model != "matrix-factorization" and len(recipe.hidden) > len(weights):
@@ -305,7 +288,7 @@ class Ranker:
 
     recipe: Recipe
     feature_names: Sequence[str]
-    scaling: Scaling
+    scaling: models.Scaling
     model: nn.Module
     record: Mapping[str, Any] = field(default_factory=dict)
     vocabulary: "Vocabulary | None" = None
@@ -396,15 +379,15 @@ class Ranker:
         return torch.from_numpy(rows), categories
 
     def _scores(self, rows: Tensor, lists: Lists | None, categories: Mapping[str, Sequence[str]]) -> Tensor:
-        scaled = ScaledFeatures(self.scaling, rows, lists, self.encoding.encoder(categories))
+        scaled = models.ScaledFeatures(self.scaling, rows, lists, self.encoding.encoder(categories))
         # Threads may score at once; moving a model that is there already takes a fifth of the time of a query.
         if self.model.training or next(iter(self.model.state_dict().values())).device != rows.device:
             self.model.eval().to(rows.device)
         blocks = []
         with threads_for([self.model], len(rows)), torch.no_grad():
-            for block, own in row_blocks(self.model, len(rows), lists):
+            for block, own in models.row_blocks(self.model, len(rows), lists):
                 self.encoding.require(rows[block], self.feature_names, block.start)
-                blocks.append(score_rows(self.model, scaled.of_rows(block), own))
+                blocks.append(models.score_rows(self.model, scaled.of_rows(block), own))
         return _finite(torch.cat(blocks))
 
     def score_lists(self, lists: Any, unknown: str | None = None, **columns: Any) -> Run:
@@ -451,8 +434,8 @@ class Ranker:
         else:
             topics, items = self.vocabulary.known_indices(lists, policy_of(self, unknown))
             topic_of_item = torch.from_numpy(np.repeat(topics, np.diff(lists.offsets)))
-            if isinstance(self.model, Factorization):
-                scores = _finite(score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
+            if isinstance(self.model, models.Factorization):
+                scores = _finite(models.score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
             else:
                 given = map(torch.from_numpy, (topics, items, lists.offsets))
                 scores = score_listed(self.model, *given).numpy()
@@ -507,7 +490,7 @@ class Ranker:
         tensors = {f"{WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
         tensors |= {"scaling.shift": self.scaling.shift.cpu(), "scaling.factor": self.scaling.factor.cpu()}
         if not self.encoding.is_plain:
-            header["encoding"], tensors[TENSOR] = self.encoding.header(), self.encoding.fill
+            header["encoding"], tensors[FILL] = self.encoding.header(), self.encoding.fill
         if self.vocabulary is not None:
             tensors |= self.vocabulary.tensors()
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
@@ -531,7 +514,7 @@ class Ranker:
         >>> rb.load("model.safetensors").export("model.onnx")  # doctest: +SKIP
         """
         kind, encoding = Path(path).suffix, self.encoding
-        if not isinstance(self.model, MLP | Steps):
+        if not isinstance(self.model, models.MLP | models.Steps):
             raise ValueError(
                 f"model: found {self.recipe.model}, expected a function of an item's features that PyTorch computes, "
                 "as linear, mlp and rankboost are"
@@ -547,7 +530,7 @@ class Ranker:
         example = torch.zeros(2, len(encoding.names), dtype=torch.float32, device="cpu")
         sizes = {"features": {0: torch.export.Dim("n_items", min=1)}}
         with torch.no_grad():
-            graph = Graph(self.model, self.scaling, encoding.encoder({}))
+            graph = models.Graph(self.model, self.scaling, encoding.encoder({}))
             program = torch.export.export(graph, (example,), dynamic_shapes=sizes)
         names, content = json.dumps(list(encoding.names)), io.BytesIO()
         if kind == ".onnx":
@@ -582,11 +565,11 @@ def _counted(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe)
     """Return the ranker of a model without epochs, of the relevant pairs alone; the validation lists are measured."""
     from rankbound.training.factorisation import counted_model
 
-    model, vocabulary = counted_model(lists, recipe)
+    model, vocabulary = counted_model(lists, validation, recipe)
     record = _record(lists, vocabulary, lists, validation)
-    ranker = Ranker(recipe, [], Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), model, record, vocabulary)
+    scaling = models.Scaling.fitted("none", torch.zeros(0, dtype=torch.float32))
+    ranker = Ranker(recipe, [], scaling, model, record, vocabulary)
     if validation is not None:
-        require_apart({"training": lists, "validation": validation}, by_item=True)
         scores = ranker.score_lists(validation).scores
         values = evaluate(recipe.metric, scores, validation.relevance, validation.offsets)
         record["validation"] = next(iter(values.values())).nanmean().item()
@@ -625,8 +608,8 @@ def _digest(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:
     digest = sha256(json.dumps(names, default=list).encode())
     for values in columns:
         digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).data)
-    for first in range(0, len(lists.features) if vocabulary is None else 0, ROWS_AT_ONCE):
-        digest.update(np.ascontiguousarray(lists.features[first : first + ROWS_AT_ONCE]).data)
+    for first in range(0, len(lists.features) if vocabulary is None else 0, models.ROWS_AT_ONCE):
+        digest.update(np.ascontiguousarray(lists.features[first : first + models.ROWS_AT_ONCE]).data)
     return digest.hexdigest()
 
 
