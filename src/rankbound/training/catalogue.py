@@ -26,7 +26,7 @@ from rankbound.metrics.base import NOT_POOLED, POOLED
 from rankbound.metrics.runs import JudgedRun
 from rankbound.names import ByText
 from rankbound.texts import quantity, quoted, require_one_of
-from rankbound.training.models import Factorization
+from rankbound.training.models import Factorization, Given
 from rankbound.training.recipe import PAIR_MODELS, UNKNOWN
 
 if TYPE_CHECKING:
@@ -227,19 +227,15 @@ def places_of(names: Any, known: Any) -> Indices:
     return name_column(names).replace_strict(known, np.arange(len(known)), default=UNSEEN).to_numpy().astype(np.int64)
 
 
-class Popularity(nn.Module):
-    """Scores an item, for all topics alike, by the number of topics that it is relevant to."""
-
-    def __init__(self, counts: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("counts", counts)
+class Popularity(Given):
+    """Scores an item, for all topics alike, by the number of topics that it is relevant to, its `counts`."""
 
     def of_topics(self, topics: Tensor) -> Tensor:
         """Return the scores of all items for some topics, `(n, n_items)`."""
         return self.get_buffer("counts").expand(len(topics), -1)
 
 
-class ItemNeighbours(nn.Module):
+class ItemNeighbours(Given):
     r"""Scores an item by its similarity to a topic's relevant items (Deshpande and Karypis 2004; Sarwar et al. 2001).
 
     $$s(t, i) = \sum_{j \in R_t,\ i \in N_j} \frac{|T_i \cap T_j|}{\sqrt{|T_i|\,|T_j|}}$$
@@ -252,11 +248,6 @@ class ItemNeighbours(nn.Module):
         cosines: `(n_items, k)`, their similarities; 0 where there are fewer.
         offsets, items: the relevant items of each topic, one topic after another.
     """
-
-    def __init__(self, near: Tensor, cosines: Tensor, offsets: Tensor, items: Tensor) -> None:
-        super().__init__()
-        for name, tensor in {"near": near, "cosines": cosines, "offsets": offsets, "items": items}.items():
-            self.register_buffer(name, tensor)
 
     def of_topics(self, topics: Tensor) -> Tensor:
         """Return the scores of all items for some topics, `(n, n_items)`."""
@@ -302,10 +293,10 @@ def fit_neighbours(topics: Tensor, items: Tensor, n_topics: int, n_items: int, k
         similar[torch.arange(len(block)), block] = -1.0
         near[block] = first_of(similar, k)
         cosines[block] = similar.gather(1, near[block]).clamp(min=0)
-    return ItemNeighbours(near, cosines, offsets, items)
+    return ItemNeighbours(near=near, cosines=cosines, offsets=offsets, items=items)
 
 
-class Ease(nn.Module):
+class Ease(Given):
     r"""Scores an item by weights of a topic's relevant items, the autoencoder EASE (Steck, WWW 2019).
 
     $$s(t, i) = \sum_{j \in R_t} B_{ji}, \qquad B_{ji} = -\frac{P_{ji}}{P_{ii}}, \quad B_{ii} = 0, \quad
@@ -318,11 +309,6 @@ class Ease(nn.Module):
         weights: $B$, `(n_items, n_items)`.
         offsets, items: the relevant items of each topic, one topic after another.
     """
-
-    def __init__(self, weights: Tensor, offsets: Tensor, items: Tensor) -> None:
-        super().__init__()
-        for name, tensor in {"weights": weights, "offsets": offsets, "items": items}.items():
-            self.register_buffer(name, tensor)
 
     def of_topics(self, topics: Tensor) -> Tensor:
         """Return the scores of all items for some topics, `(n, n_items)`."""
@@ -353,7 +339,7 @@ def fit_ease(topics: Tensor, items: Tensor, n_topics: int, n_items: int, ridge: 
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(products))
     weights = -inverse / inverse.diagonal()
     weights.fill_diagonal_(0.0)
-    return Ease(weights.to(torch.float32).contiguous(), offsets, items)
+    return Ease(weights=weights.to(torch.float32).contiguous(), offsets=offsets, items=items)
 
 
 def _indicators(offsets: Tensor, items: Tensor, topics: Tensor, n_items: int) -> Tensor:
@@ -376,7 +362,7 @@ def restored(kind: str, tensors: Mapping[str, Tensor], n_topics: int, n_items: i
     if kind == "popularity":
         if (counts := tensors["counts"]).shape != (n_items,):
             raise ValueError(f"counts: found shape {tuple(counts.shape)}, expected ({n_items},)")
-        return Popularity(counts)
+        return Popularity(counts=counts)
     offsets, items = tensors["offsets"], tensors["items"]
     if kind == "ease":
         near, values = items, tensors["weights"]
@@ -392,7 +378,8 @@ def restored(kind: str, tensors: Mapping[str, Tensor], n_topics: int, n_items: i
             raise ValueError(f"{name}: found an index that is none of {n_items} items")
     if int(offsets[0]) != 0 or int(offsets[-1]) != len(items) or bool((offsets.diff() < 0).any()):
         raise ValueError("offsets: expected the limits of all items")
-    return Ease(values, offsets, items) if kind == "ease" else ItemNeighbours(near, values, offsets, items)
+    lists = {"offsets": offsets, "items": items}
+    return Ease(weights=values, **lists) if kind == "ease" else ItemNeighbours(near=near, cosines=values, **lists)
 
 
 def first_of(scores: Tensor, k: int) -> Tensor:

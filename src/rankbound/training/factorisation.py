@@ -135,7 +135,7 @@ def counted_model(
     pairs = torch.from_numpy(topics[relevant]), torch.from_numpy(items[relevant])
     n_topics, n_items = len(vocabulary.topics), len(vocabulary.items)
     if recipe.model == "popularity":
-        return Popularity(torch.bincount(pairs[1], minlength=n_items).to(torch.float32)), vocabulary
+        return Popularity(counts=torch.bincount(pairs[1], minlength=n_items).to(torch.float32)), vocabulary
     if recipe.model == "ease":
         return fit_ease(*pairs, n_topics, n_items, recipe.ridge), vocabulary
     return fit_neighbours(*pairs, n_topics, n_items, recipe.neighbours), vocabulary

@@ -195,7 +195,16 @@ def row_blocks(model: nn.Module, n_rows: int, lists: Lists | None) -> Iterator[t
         yield slice(first, last), Lists(lists.offsets[begin : end + 1] - first)
 
 
-class Steps(nn.Module):
+class Given(nn.Module):
+    """A model of tensors that are given, and not trained."""
+
+    def __init__(self, **tensors: Tensor) -> None:
+        super().__init__()
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+
+
+class Steps(Given):
     """The sum of the weights of the thresholds that features exceed.
 
     Args:
@@ -203,11 +212,6 @@ class Steps(nn.Module):
         thresholds: `(n,)`, numbers of the features as the model reads them.
         weights: `(n,)`, those of the thresholds.
     """
-
-    def __init__(self, features: Tensor, thresholds: Tensor, weights: Tensor) -> None:
-        super().__init__()
-        for name, tensor in {"features": features, "thresholds": thresholds, "weights": weights}.items():
-            self.register_buffer(name, tensor)
 
     @classmethod
     def restored(cls, tensors: Mapping[str, Tensor], n_features: int) -> "Steps":
@@ -217,7 +221,7 @@ class Steps(nn.Module):
             raise ValueError("features, thresholds and weights: expected as many indices, numbers and numbers")
         if not len(features) or not 0 <= int(features.min()) <= int(features.max()) < n_features:
             raise ValueError(f"features: found an index that is none of {n_features} features, or no index")
-        return cls(features, thresholds, weights)
+        return cls(features=features, thresholds=thresholds, weights=weights)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the scores `(n,)` of items with `features` `(n, n_features)`."""

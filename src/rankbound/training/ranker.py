@@ -233,9 +233,8 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             from rankbound.training.factorisation import Vocabulary
 
             vocabulary = Vocabulary.from_tensors(tensors)
-        exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model in COUNTED}
-        exempt |= {f"{WEIGHTS}features"} if recipe.model == "rankboost" else set()
-        exempt |= {f"{WEIGHTS}trees"} if recipe.model in TREES else set()
+        others = ("near", "offsets", "items") if recipe.model in COUNTED else ("trees",) if recipe.model in TREES else ()
+        exempt = {f"{WEIGHTS}{name}" for name in (("features",) if recipe.model == "rankboost" else others)}
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
