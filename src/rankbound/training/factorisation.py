@@ -4,7 +4,7 @@ The items of a topic are parted for validation and for folds: sorted by relevanc
 dealt one after another, so that each part has its share of every label, and of the topic, up to one item.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -113,9 +113,9 @@ def pair_inputs(
         held_out = with_drawn(part(held), topics * n_items + items)
     training, draw = part(~held), None
     if recipe.negatives and not once:
-        negatives = EpochNegatives(training, n_items, recipe)
-        training = negatives()
-        draw = chain([training], iter(negatives, None)).__next__
+        epochs = epoch_negatives(training, n_items, recipe)
+        training = next(epochs)
+        draw = chain([training], epochs).__next__
     by_kernel = worth_a_kernel(recipe.epochs, training.lists.n_items)
     model = build_factors(recipe, len(vocabulary.topics), n_items, generator, by_kernel=by_kernel)
     return training, draw, held_out, model, vocabulary
@@ -302,48 +302,42 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     )
 
 
-class EpochNegatives:
-    """Draws lists with new negatives in every call: of `n_items`, those of a recipe, which the list lacks.
+def epoch_negatives(part: Part, n_items: int, recipe: Recipe) -> Iterator[Part]:
+    """Yield the lists of every epoch with new negatives: of `n_items`, those of a recipe, which the list lacks.
 
     The lists of the part have no negatives, and are on the CPU; their items ascend. For `in-batch`, they come in the
     order of the batches.
     """
-
-    def __init__(self, part: Part, n_items: int, recipe: Recipe) -> None:
-        self._part, self._n_items, self._recipe = part, n_items, recipe
-        self._generator = np.random.default_rng(derive_seed("negatives of epochs", recipe.seed))
-        self._known = (part.topics.index_select(0, part.lists.segment) * n_items + part.items).numpy()
-
-    def __call__(self) -> Part:
-        part, count = self._part, len(self._part.lists)
-        in_batch = self._recipe.negative_sampling == "in-batch"
-        if in_batch:
-            order = self._generator.permutation(count)
-            names = [part.names[at] for at in order.tolist()]
-            part = replace(part.batch(torch.from_numpy(order)), names=names)
-        relevant = part.relevance.numpy() > 0
-        of_lists = np.bincount(part.lists.segment.numpy()[relevant], minlength=count)
-        pool = np.arange(self._n_items) if self._recipe.negative_sampling == "uniform" else part.items.numpy()[relevant]
+    generator, count = np.random.default_rng(derive_seed("negatives of epochs", recipe.seed)), len(part.lists)
+    known = (part.topics.index_select(0, part.lists.segment) * n_items + part.items).numpy()
+    epoch, size = part, recipe.batch_size
+    while True:
+        if recipe.negative_sampling == "in-batch":
+            order = generator.permutation(count)
+            epoch = replace(part.batch(torch.from_numpy(order)), names=[part.names[at] for at in order.tolist()])
+        relevant = epoch.relevance.numpy() > 0
+        of_lists = np.bincount(epoch.lists.segment.numpy()[relevant], minlength=count)
+        pool = np.arange(n_items) if recipe.negative_sampling == "uniform" else epoch.items.numpy()[relevant]
         low, width = np.zeros(count, np.int64), np.full(count, len(pool))
-        if in_batch:
+        if recipe.negative_sampling == "in-batch":
             limits = np.append(0, np.cumsum(of_lists))
-            first = np.arange(count) // self._recipe.batch_size * self._recipe.batch_size
+            first = np.arange(count) // size * size
             low = limits[first]
-            width = limits[np.minimum(first + self._recipe.batch_size, count)] - low
-        owner = np.repeat(np.arange(count), self._recipe.negatives * of_lists)
-        drawn, lacking, topics = np.empty(len(owner), np.int64), np.arange(len(owner)), part.topics.numpy()
+            width = limits[np.minimum(first + size, count)] - low
+        owner = np.repeat(np.arange(count), recipe.negatives * of_lists)
+        drawn, lacking, topics = np.empty(len(owner), np.int64), np.arange(len(owner)), epoch.topics.numpy()
         for _ in range(TRIES):
             if not len(lacking):
                 break
             own = owner[lacking]
-            place = low[own] + (self._generator.random(len(own)) * width[own]).astype(np.int64)
+            place = low[own] + (generator.random(len(own)) * width[own]).astype(np.int64)
             drawn[lacking] = pool[place]
-            codes = topics[own] * self._n_items + drawn[lacking]
-            at = np.minimum(np.searchsorted(self._known, codes), len(self._known) - 1)
-            lacking = lacking[self._known[at] == codes]
+            codes = topics[own] * n_items + drawn[lacking]
+            at = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+            lacking = lacking[known[at] == codes]
         kept = np.ones(len(owner), bool)
         kept[lacking] = False
-        return _joined(part, owner[kept], drawn[kept])
+        yield _joined(epoch, owner[kept], drawn[kept])
 
 
 def _joined(part: Part, owner: Indices, items: Indices) -> Part:

@@ -233,8 +233,9 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             from rankbound.training.factorisation import Vocabulary
 
             vocabulary = Vocabulary.from_tensors(tensors)
-        others = ("near", "offsets", "items") if recipe.model in COUNTED else ("trees",) if recipe.model in TREES else ()
-        exempt = {f"{WEIGHTS}{name}" for name in (("features",) if recipe.model == "rankboost" else others)}
+        # Indices and texts, which are checked where a model is restored.
+        whole = dict.fromkeys(COUNTED, ("near", "offsets", "items")) | dict.fromkeys(TREES, ("trees",))
+        exempt = {f"{WEIGHTS}{name}" for name in {**whole, "rankboost": ("features",)}.get(recipe.model, ())}
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
