@@ -60,7 +60,7 @@ def test_holm_is_the_closure_of_bonferroni() -> None:
 
 
 @pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh"])
-def test_corrections_do_not_depend_on_order_tests_that_were_not_made_or_other_families(correction: str) -> None:
+def test_corrections_do_not_depend_on_order_or_tests_that_were_not_made(correction: str) -> None:
     p_values = np.array([0.04, 0.001, 0.3, 0.04, 0.9, 0.013])
     found = np.array(statistics.corrected(p_values, correction=correction))
     expected = {
@@ -71,8 +71,7 @@ def test_corrections_do_not_depend_on_order_tests_that_were_not_made_or_other_fa
     assert found == pytest.approx(expected[correction])
     order = [3, 5, 0, 4, 1, 2]
     assert statistics.corrected(p_values[order], correction=correction) == found[order].tolist()
-    several = statistics.corrected([*p_values, math.nan, 0.5], [*"aaaaaa", "a", "b"], correction)
-    assert several == pytest.approx([*found, math.nan, 0.5], nan_ok=True)
+    assert statistics.corrected([*p_values, math.nan], correction) == pytest.approx([*found, math.nan], nan_ok=True)
 
 
 class TestOtherTests:
@@ -377,7 +376,6 @@ class TestWhatIsNotTested:
         found = adjust(rows)
         assert found[0].p_adjusted == pytest.approx(2 * rows[0].p_value)
         assert math.isnan(found[1].p_adjusted)
-        assert adjust(rows, ["x", "x", "y"])[0].p_adjusted == rows[0].p_value
         for name, value in {"confidence": 95, "resamples": 3, "flips": 0, "interval": "bca", "margin": "seed"}.items():
             with pytest.raises(ValueError, match=name):
                 Settings(**{name: value})

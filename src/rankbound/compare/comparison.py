@@ -311,35 +311,32 @@ def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str]
     return Comparison(n, pair.gaps.n_undefined, notes=tuple(notes), **found)
 
 
-def adjust(
-    comparisons: Sequence[Comparison], families: Sequence[str] | None = None, correction: str = "holm"
-) -> list[Comparison]:
-    """Return the comparisons with `p_adjusted`, by a correction of `Settings` within each family (by default all)."""
-    adjusted = statistics.corrected([comparison.p_value for comparison in comparisons], families, correction)
+def adjust(comparisons: Sequence[Comparison], correction: str = "holm") -> list[Comparison]:
+    """Return the comparisons of a family of tests with `p_adjusted`, by a correction of `Settings`."""
+    adjusted = statistics.corrected([comparison.p_value for comparison in comparisons], correction)
     return [replace(comparison, p_adjusted=p_value) for comparison, p_value in zip(comparisons, adjusted, strict=True)]
 
 
-def detectable(estimate: Estimate, power: float = POWER, level: float = LEVEL) -> float:
-    """Return the minimal detectable difference: the smallest true difference that a test finds with `power`.
+def detectable(estimate: Estimate) -> float:
+    """Return the minimal detectable difference: the smallest true difference that a test finds with `POWER`.
 
-    It is computed for the two-sided t test at `level`, by the noncentral t distribution (normal for infinite degrees
-    of freedom); the randomisation test has the same power. For the first step of Holm's correction, divide `level` by
-    the number of tests.
+    It is computed for the two-sided t test at `LEVEL`, by the noncentral t distribution (normal for infinite degrees of
+    freedom); the randomisation test has the same power.
     """
-    return _in_errors(estimate.degrees_of_freedom, power, level) * estimate.standard_error
+    return _in_errors(estimate.degrees_of_freedom) * estimate.standard_error
 
 
 @lru_cache(maxsize=1024)
-def _in_errors(freedom: float, power: float, level: float) -> float:
+def _in_errors(freedom: float) -> float:
     """Return the minimal detectable difference in standard errors of the mean."""
     from scipy import optimize, stats
 
-    critical = float(stats.t.isf(level / 2, freedom))
+    critical = float(stats.t.isf(LEVEL / 2, freedom))
 
     def missing(shift: float) -> float:
         if math.isinf(freedom):
-            return float(stats.norm.sf(critical - shift)) - power
-        return float(stats.nct.sf(critical, freedom, shift)) - power
+            return float(stats.norm.sf(critical - shift)) - POWER
+        return float(stats.nct.sf(critical, freedom, shift)) - POWER
 
     # The root lies between 0 and a shift far beyond the critical value.
     return float(optimize.brentq(missing, 0.0, 10.0 + 3.0 * critical))

@@ -417,9 +417,7 @@ def sign_flip(differences: Floats, flips: int = FLIPS, seed: int = 0) -> float:
     return reached / (flips + 1)
 
 
-def corrected(
-    p_values: Sequence[float], families: Sequence[str] | None = None, correction: str = "holm"
-) -> list[float]:
+def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float]:
     r"""Return adjusted p-values, in the order of the input.
 
     Of the ascending p-values of $m$ tests, `holm`, `bonferroni` and `bh` (Benjamini-Hochberg) return
@@ -428,8 +426,7 @@ def corrected(
     \min_{j \ge i} \min(1, m p_{(j)} / j)$$
 
     The first two control the family-wise error rate, the third the false discovery rate. NaNs, of tests that were not
-    made, stay NaN and do not count in the number $m$ of tests. With `families`, the name of each test's family, they
-    are adjusted within each.
+    made, stay NaN and do not count in the number $m$ of tests.
 
     Source: Holm 1979, "A simple sequentially rejective multiple test procedure"; Benjamini and Hochberg 1995,
     "Controlling the false discovery rate: a practical and powerful approach to multiple testing".
@@ -438,18 +435,16 @@ def corrected(
     [0.03, 0.04, 0.04]
     """
     values, adjusted = np.array(p_values, dtype=np.float64), np.full(len(p_values), math.nan)
-    names = np.array([""] * len(values) if families is None else families)
-    for name in np.unique(names):
-        tested = np.flatnonzero((names == name) & ~np.isnan(values))
-        ascending = tested[np.argsort(values[tested], kind="stable")]
-        m, sizes = len(tested), values[ascending]
-        if correction == "holm":
-            raised = np.maximum.accumulate(np.arange(m, 0, -1) * sizes)
-        elif correction == "bonferroni":
-            raised = m * sizes
-        else:
-            raised = np.minimum.accumulate((m / np.arange(1, m + 1) * sizes)[::-1])[::-1]
-        adjusted[ascending] = np.minimum(1.0, raised)
+    tested = np.flatnonzero(~np.isnan(values))
+    ascending = tested[np.argsort(values[tested], kind="stable")]
+    m, sizes = len(tested), values[ascending]
+    if correction == "holm":
+        raised = np.maximum.accumulate(np.arange(m, 0, -1) * sizes)
+    elif correction == "bonferroni":
+        raised = m * sizes
+    else:
+        raised = np.minimum.accumulate((m / np.arange(1, m + 1) * sizes)[::-1])[::-1]
+    adjusted[ascending] = np.minimum(1.0, raised)
     return adjusted.tolist()
 
 
