@@ -28,8 +28,14 @@ if TYPE_CHECKING:
     from rankbound.training.catalogue import evaluate_catalogue
     from rankbound.training.ranker import Ranker, load, train_ranker
     from rankbound.training.recipe import Recipe
-    from rankbound.training.splits import CrossValidated, Split, cross_validate, cross_validate_splits
-    from rankbound.training.splits import leave_last_out, split_by_time
+    from rankbound.training.splits import (
+        CrossValidated,
+        Split,
+        cross_validate,
+        cross_validate_splits,
+        leave_last_out,
+        split_by_time,
+    )
 
 _HOMES = {
     "rankbound.boosting": (

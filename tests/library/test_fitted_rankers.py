@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound.kernels.formulas import Floats
 from rankbound import rankers
+from rankbound.kernels.formulas import Floats
 from rankbound.rankers import Columns, Performance, Selection
 from rankbound.rankers.ensembles import BINS, fit_adarank, fit_rankboost, potentials, thresholds
 from rankbound.rankers.linear import (

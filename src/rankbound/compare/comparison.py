@@ -464,7 +464,7 @@ def _on_scores(a: Floats, b: Floats, members: Integers | None, settings: Setting
     if members is not None:
         count = len(np.unique(members))
         if over_members(differences, members) is None:
-            few = f"the pairs have only {count} members, and a test takes {LEAST_MEMBERS}"
+            few = f"the pairs have only {count} members, and a test takes {statistics.LEAST_MEMBERS}"
             return [*notes, f"not tested: {few if count < statistics.LEAST_MEMBERS else 'one member is in all pairs'}"]
         notes.append(
             f"the pairs share {count} members: intervals and p are of the t distribution, with their dyadic error"

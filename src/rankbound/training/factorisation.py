@@ -20,9 +20,9 @@ from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.catalogue import UNSEEN, Counted, Popularity, fit_ease, fit_neighbours, places_of
+from rankbound.training.inputs import require_apart
 from rankbound.training.models import Factorization, score_pairs
 from rankbound.training.recipe import Recipe, build_factors
-from rankbound.training.inputs import require_apart
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
 with needs_extra("data"):
@@ -121,9 +121,7 @@ def pair_inputs(
     return training, draw, held_out, model, vocabulary
 
 
-def counted_model(
-    lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe
-) -> tuple[Counted, "Vocabulary"]:
+def counted_model(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> tuple[Counted, "Vocabulary"]:
     """Return the model of the relevant pairs of lists, and its vocabulary, which has the other items as well."""
     _require_recurring(lists, recipe.model)
     if not bool((lists.relevance > 0).any()):

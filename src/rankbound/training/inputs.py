@@ -22,7 +22,6 @@ from rankbound.training.models import ROWS_AT_ONCE, Encoder, ScaledFeatures, Sca
 from rankbound.training.recipe import FITTED_MODELS, MISSING, PAIR_MODELS, Recipe
 from rankbound.training.trainer import Part, Scorer
 
-
 MOST_CATEGORIES = 1000
 
 RARE = 1

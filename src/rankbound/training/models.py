@@ -91,13 +91,11 @@ class AttentionScorer(nn.Module):
 
     Args:
         n_features: width of the input.
-        hidden: widths of the layers before attention, with activations; the last one is that of the blocks.
+        hidden: widths of the layers before attention, with activations; the last one, a multiple of
+            the heads, is that of the blocks.
         activation: as in `MLP`, also in the blocks, whose inner width is four times that of attention.
         blocks, heads: numbers of blocks, and of heads of each block's attention.
         generator: generator of the initial weights, as in `MLP`.
-
-    Raises:
-        ValueError: no width, or a last one that the heads do not divide.
     """
 
     def __init__(
@@ -110,8 +108,6 @@ class AttentionScorer(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        if not hidden or hidden[-1] % heads:
-            raise ValueError(f"hidden: found {tuple(hidden)}, expected widths whose last one is a multiple of {heads}")
         first: list[nn.Module] = []
         for width_in, width_out in pairwise((n_features, *hidden)):
             first += [_linear(width_in, width_out, generator), ACTIVATIONS[activation]()]
