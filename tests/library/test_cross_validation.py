@@ -302,7 +302,7 @@ def triples_of(lists: rb.JudgedLists | None) -> Rows:
 
 
 def parts_of(split: rb.Split) -> list[Rows]:
-    return [triples_of(part) for part in split.parts.values()]
+    return [triples_of(part) for part in (split.training, split.validation, split.test)]
 
 
 COLUMNS: dict[str, Any] = {"time": "when", "topic": "user", "relevance": "stars"}

@@ -109,13 +109,6 @@ def test_the_default_rate_suits_the_size_of_the_data(
     assert all(map(torch.equal, found.model.parameters(), named.model.parameters()))
 
 
-def test_models_without_a_rate_are_read_whose_files_have_the_default_of_their_time(tmp_path: Path) -> None:
-    ranker, path = rb.train_ranker(planted(), model="prank", epochs=2), tmp_path / "model.safetensors"
-    ranker.save(path)
-    rewrite(path, lambda header, tensors: header["recipe"].update(learning_rate=0.01))
-    assert rb.load(path).recipe == ranker.recipe
-
-
 def test_the_best_epoch_counts_and_validation_topics_do_not_train() -> None:
     """With a learning rate that destroys what it learned, the record is that of the best epoch, not of the last."""
     training, validation = planted(), planted(seed=1)
