@@ -26,7 +26,7 @@ from rankbound.lists import Lists
 from rankbound.training.models import ScaledFeatures, Scaling
 from rankbound.training.recipe import Recipe, build, learning_rate_of
 from tests.library.conftest import Program
-from tests.library.planted_ratings import frame, lists_of, rewrite
+from tests.library.planted_ratings import frame, lists_of
 from tests.library.refusals import problems, refusals
 
 N_TOPICS, N_ITEMS = 40, 12
