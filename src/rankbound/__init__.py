@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rankbound.losses.random_orders import sampled
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
-    from rankbound.training.catalogue import evaluate_catalogue
+    from rankbound.training.pairs import evaluate_catalogue
     from rankbound.training.ranker import Ranker, load, train_ranker
     from rankbound.training.recipe import Recipe
     from rankbound.training.splits import (
@@ -58,7 +58,7 @@ _HOMES = {
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.losses.random_orders": ("sampled",),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
-    "rankbound.training.catalogue": ("evaluate_catalogue",),
+    "rankbound.training.pairs": ("evaluate_catalogue",),
     "rankbound.training.ranker": ("Ranker", "load", "train_ranker"),
     "rankbound.training.recipe": ("Recipe",),
     "rankbound.training.splits": (

@@ -16,7 +16,8 @@ from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
 from rankbound.training import trainer
-from rankbound.training.factorisation import (
+from rankbound.training.models import MLP, Factorization, score_pairs
+from rankbound.training.pairs import (
     Vocabulary,
     epoch_negatives,
     folds_within,
@@ -24,7 +25,6 @@ from rankbound.training.factorisation import (
     sorted_pairs,
     with_negatives,
 )
-from rankbound.training.models import MLP, Factorization, score_pairs
 from rankbound.training.trainer import WORTH_THREADS, Part, threads_for
 from tests.library.conftest import Program
 from tests.library.planted_ratings import frame, lists_of, ratings
@@ -216,7 +216,7 @@ def test_negatives_are_items_that_the_topic_lacks(per_relevant: int) -> None:
 @pytest.mark.parametrize("dense", [0.0, 1.0])
 def test_negatives_are_uniform(dense: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """By both ways: 4,000 topics draw one of five items each; the fewest and most differ by chance."""
-    monkeypatch.setattr("rankbound.training.factorisation.DENSE", dense)
+    monkeypatch.setattr("rankbound.training.pairs.DENSE", dense)
     topics = 4000
     items, sizes, n = [*["a"] * topics, *"bcdef"], [*[1] * topics, 5], topics + 5
     lists = lists_of(sizes, np.ones(n, int), np.empty((n, 0)), (), items=items)

@@ -32,7 +32,6 @@ from rankbound.metrics import evaluate, metric
 from rankbound.rankers.ensembles import Trees
 from rankbound.texts import LONGEST_VALUE, derive_seed, shortened
 from rankbound.training import models
-from rankbound.training.catalogue import policy_of, recommend, restored, score_listed
 from rankbound.training.fitted import fit, objective_of
 from rankbound.training.inputs import Encoding, feature_scorer, moved, require_orders, training_parts, weighted
 from rankbound.training.recipe import (
@@ -50,7 +49,7 @@ from rankbound.training.recipe import (
 from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, threads_for, train
 
 if TYPE_CHECKING:
-    from rankbound.training.factorisation import Vocabulary
+    from rankbound.training.pairs import Vocabulary
 
 HEADER = "rankbound"
 """The key of the header in a file's metadata."""
@@ -143,7 +142,7 @@ def train_ranker(
     draw: Draw | None = None
     scaling, encoding = models.Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), Encoding()
     if chosen.model in FACTORIZATIONS:
-        from rankbound.training.factorisation import pair_inputs, score_part
+        from rankbound.training.pairs import pair_inputs, score_part
 
         score = score_part
         training, draw, held_out, model, vocabulary = pair_inputs(lists, validation, chosen, generator)
@@ -230,7 +229,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
             raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
         vocabulary = None
         if recipe.model in PAIR_MODELS:
-            from rankbound.training.factorisation import Vocabulary
+            from rankbound.training.pairs import Vocabulary
 
             vocabulary = Vocabulary.from_tensors(tensors)
         # Indices and texts, which are checked where a model is restored.
@@ -247,7 +246,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         # Without memory, as a header may claim any width.
         with torch.device("meta"):
             if vocabulary is not None and recipe.model in COUNTED:
-                model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
+                model = models.restored_counted(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
             elif recipe.model == "rankboost":
                 model = models.Steps.restored(weights, len(encoding.inputs))
             elif recipe.model in TREES:
@@ -432,13 +431,15 @@ class Ranker:
             rows, limits = column_tensor(own.features, "features"), Lists(as_tensor(own.offsets, "offsets"))
             scores = self._scores(rows.to(torch.float32), limits, own.categories).numpy()
         else:
+            from rankbound.training.pairs import policy_of
+
             topics, items = self.vocabulary.known_indices(lists, policy_of(self, unknown))
             topic_of_item = torch.from_numpy(np.repeat(topics, np.diff(lists.offsets)))
             if isinstance(self.model, models.Factorization):
                 scores = _finite(models.score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
             else:
                 given = map(torch.from_numpy, (topics, items, lists.offsets))
-                scores = score_listed(self.model, *given).numpy()
+                scores = models.score_listed(self.model, *given).numpy()
         return Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
 
     def recommend(
@@ -470,6 +471,8 @@ class Ranker:
             ValueError: for a ranker of features, a topic that occurs twice, no items to recommend, or another value of
                 `unknown`.
         """
+        from rankbound.training.pairs import recommend
+
         return recommend(self, topics, k, exclude, unknown)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -563,7 +566,7 @@ def _onnx(program: Any, names: str) -> bytes:
 
 def _counted(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> Ranker:
     """Return the ranker of a model without epochs, of the relevant pairs alone; the validation lists are measured."""
-    from rankbound.training.factorisation import counted_model
+    from rankbound.training.pairs import counted_model
 
     model, vocabulary = counted_model(lists, validation, recipe)
     record = _record(lists, vocabulary, lists, validation)
@@ -597,7 +600,7 @@ def _record(
 def _digest(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:
     """Return the SHA-256 of what a model is trained on; for a factorisation, whatever the order of the rows."""
     if vocabulary is not None:
-        from rankbound.training.factorisation import sorted_pairs
+        from rankbound.training.pairs import sorted_pairs
 
         topics, items, order = sorted_pairs(lists, vocabulary)
         names: list[Any] = [sorted(lists.topics), vocabulary.items.to_list()]

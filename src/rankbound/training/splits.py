@@ -293,7 +293,7 @@ def cross_validate(
         own = ((mask, np.repeat(mask, np.diff(lists.offsets))) for mask in masks)
         splits = (Split(training=picked(lists, ~rows, ~mask), test=picked(lists, rows, mask)) for mask, rows in own)
         return _tested(splits, recipe, device, on_epoch, lists.topics)
-    from rankbound.training.factorisation import Vocabulary, folds_within, sorted_pairs, with_negatives
+    from rankbound.training.pairs import Vocabulary, folds_within, sorted_pairs, with_negatives
 
     drawn = with_negatives(lists, chosen.negatives, chosen.seed) if chosen.negatives else lists
     largest = int(np.diff(drawn.offsets).max(initial=0))
