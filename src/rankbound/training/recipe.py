@@ -28,7 +28,7 @@ FITTED_MODELS: Mapping[str, tuple[str, ...]] = {
     "adarank": ("loss", "bound"),
     "rankboost": ("pair_weights",),
     "coordinate-ascent": ("loss", "bound", "starts"),
-    "subset-ranking": ("cost", "top", "rest_weight"),
+    "subset-ranking": ("cost", "top"),
     "prank": (),
     "mart": (*_GROWTH, "shrinkage"),
     "lambdamart": (*_GROWTH, "shrinkage"),
@@ -98,8 +98,6 @@ class Recipe:
             same, however many pairs they have (Cao et al. 2006).
         starts: of `coordinate-ascent`, initial weights from which it climbs: equal ones, then random ones.
         top: of a `subset-ranking`, the items of each list with the highest grades, whose gains have to be right.
-        rest_weight: of a `subset-ranking`, the weight of other items' squares, which count only where a score exceeds
-            the gain.
         classification: of a `mcrank`: `multiclass`, or `ordinal` for a classifier of each grade but the lowest.
         leaves, min_rows: of trees, the most leaves of each, and the fewest items of a leaf.
         shrinkage: of boosted trees, the factor of each.
@@ -149,7 +147,6 @@ class Recipe:
     pair_weights: str = "equal"
     starts: int = 2
     top: int = 10
-    rest_weight: float = 1.0
     classification: str = "multiclass"
     leaves: int = 31
     min_rows: int = 20
@@ -187,7 +184,7 @@ class Recipe:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
         positive = ("temperature", "blocks", "heads", "factors", "neighbours", "ridge", "starts", "epochs")
-        of_fitted = ("cost", "top", "rest_weight", "min_rows", "shrinkage")
+        of_fitted = ("cost", "top", "min_rows", "shrinkage")
         for name in (*positive, "learning_rate", "batch_size", *of_fitted):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
