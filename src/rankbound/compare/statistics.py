@@ -139,14 +139,10 @@ def over_units(differences: Floats) -> Estimate:
 
 
 def over_trainings(cells: Floats, drawings: Integers | None = None) -> Estimate | None:
-    """Estimate the mean over units and trainings.
+    """Estimate the mean of `cells` `(n_units, n_folds, n_seeds)`, NaN without a score, over units and trainings.
 
-    Args:
-        cells: `(n_units, n_folds, n_seeds)`, NaN where there is no score.
-        drawings: `(n_folds,)`, numbers that identify the drawing of each fold; by default, all are of one.
-
-    Returns:
-        The estimate; None for fewer than three trainings, or a single fold whose seeds no list connects.
+    `drawings` `(n_folds,)` are numbers that identify the drawing of each fold; by default, all are of one. None is
+    returned for fewer than three trainings, or a single fold whose seeds no list connects.
     """
     fits, in_lists = _fits(cells)
     scored = np.isfinite(cells)
@@ -235,22 +231,14 @@ def over_members(values: Floats, members: Integers) -> Estimate | None:
     Source: Fafchamps and Gubert 2007, "The formation of risk sharing networks"; Aronow, Samii and Assenova 2015,
     "Cluster-robust variance estimation for dyadic data".
 
-    Args:
-        values: `(n_pairs,)`, at least one.
-        members: `(n_pairs, 2)`, numbers that identify the members.
+    Of `values` `(n_pairs,)`, numbers identify the `members` `(n_pairs, 2)`; ValueError for other shapes, or no pair.
+    None is returned for fewer than five members or two different pairs, or if a member is in all pairs.
 
-    Returns:
-        The estimate; None for fewer than five members or two different pairs, or if a member is in all pairs.
-
-    Raises:
-        ValueError: `members` has another shape than `(n_pairs, 2)`, or there is no pair.
-
-    Examples:
-        >>> right = np.array([1.0, 0.0, 1.0, 0.0])
-        >>> round(over_members(right, np.array([[1, 2], [3, 4], [5, 6], [7, 8]])).standard_error, 4)
-        0.2887
-        >>> round(over_members(right, np.array([[1, 2], [3, 4], [1, 6], [7, 8]])).standard_error, 4)
-        0.3536
+    >>> right = np.array([1.0, 0.0, 1.0, 0.0])
+    >>> round(over_members(right, np.array([[1, 2], [3, 4], [5, 6], [7, 8]])).standard_error, 4)
+    0.2887
+    >>> round(over_members(right, np.array([[1, 2], [3, 4], [1, 6], [7, 8]])).standard_error, 4)
+    0.3536
     """
     n = len(values)
     if not n or members.shape != (n, 2):

@@ -19,7 +19,7 @@ from rankbound.io.judged import JudgedLists, no_features
 from rankbound.lists import Lists, as_tensor
 from rankbound.texts import derive_seed, quantity, quoted
 from rankbound.training.models import ROWS_AT_ONCE, Encoder, ScaledFeatures, Scaling, row_blocks, score_rows
-from rankbound.training.recipe import FITTED_MODELS, MISSING, PAIR_MODELS, Recipe
+from rankbound.training.recipe import CHOICES, FITTED_MODELS, PAIR_MODELS, Recipe
 from rankbound.training.trainer import Part, Scorer
 
 MOST_CATEGORIES = 1000
@@ -44,7 +44,7 @@ class Encoding:
     `min_frequency=2`.
 
     Args:
-        missing: one of `MISSING`.
+        missing: as `missing_features` of a recipe.
         names: the features' names.
         categories: the known categories of the features that have some, by the features' names.
         others: those of them with an input for other categories.
@@ -180,7 +180,7 @@ class Encoding:
         texts = [category for known in categories.values() for category in known]
         if (
             len(categories) < len(header["categories"])
-            or encoding.missing not in MISSING
+            or encoding.missing not in CHOICES["missing_features"]
             or not {*encoding.indicators} <= {*names}
             or not {*encoding.others} <= {*categories}
             or {*map(type, texts)} - {str}

@@ -33,7 +33,7 @@ from rankbound.names import ByText
 from rankbound.texts import derive_seed, quantity, quoted, require_one_of
 from rankbound.training import models
 from rankbound.training.inputs import require_apart
-from rankbound.training.recipe import PAIR_MODELS, UNKNOWN, Recipe, build_factors
+from rankbound.training.recipe import CHOICES, PAIR_MODELS, Recipe, build_factors
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _vocabulary(ranker: "Ranker") -> "Vocabulary":
 def policy_of(ranker: "Ranker", unknown: str | None) -> str:
     """Return what becomes of unknown topics and items, by default as the recipe says; ValueError for another policy."""
     policy = ranker.recipe.unknown if unknown is None else unknown
-    require_one_of("unknown", policy, UNKNOWN)
+    require_one_of("unknown", policy, CHOICES["unknown"])
     return policy
 
 

@@ -38,23 +38,24 @@ FITTED_MODELS: Mapping[str, tuple[str, ...]] = {
 }
 """The models of features that are fitted without gradients of a loss, and the settings that each takes."""
 
-OF_FITTED = ("model", "scale", "missing_features", "epochs", "metric", "validation_share", "seed")
+OF_FITTED = ("scale", "missing_features", "epochs", "metric", "validation_share", "seed")
 """The settings that all of them take."""
 
-MODELS = ("linear", "mlp", "attention", *FITTED_MODELS, *PAIR_MODELS)
-
-MISSING = ("refuse", "mean", "zero", "indicator")
-
-PAIR_WEIGHTS = ("equal", "list")
-
-CLASSIFICATIONS = ("multiclass", "ordinal")
+CHOICES: Mapping[str, Collection[str]] = {
+    "model": ("linear", "mlp", "attention", *FITTED_MODELS, *PAIR_MODELS),
+    "scale": SCALES,
+    "missing_features": ("refuse", "mean", "zero", "indicator"),
+    "activation": ACTIVATIONS,
+    "bias": BIASES,
+    "unknown": ("refuse", "mean"),
+    "negative_sampling": ("uniform", "popularity", "in-batch", "once"),
+    "pair_weights": ("equal", "list"),
+    "classification": ("multiclass", "ordinal"),
+}
+"""The settings that are names, and the names that there are."""
 
 RATE, RATE_OF_MANY, MANY_ITEMS = 0.01, 0.003, 20_000
 """Adam's learning rate, and that of an `mlp` from so many training items on: see `docs/models.md`."""
-
-UNKNOWN = ("refuse", "mean")
-
-SAMPLINGS = ("uniform", "popularity", "in-batch", "once")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,18 +170,7 @@ class Recipe:
                 f"loss: found {self.loss}, expected a text, since the ranker's file records it: loss='nDCG', with "
                 "bound= and temperature= beside it; other losses train your own model in a loop of your own"
             )
-        choices: dict[str, Collection[str]] = {
-            "model": MODELS,
-            "scale": SCALES,
-            "missing_features": MISSING,
-            "activation": ACTIVATIONS,
-            "bias": BIASES,
-            "unknown": UNKNOWN,
-            "negative_sampling": SAMPLINGS,
-            "pair_weights": PAIR_WEIGHTS,
-            "classification": CLASSIFICATIONS,
-        }
-        for name, allowed in choices.items():
+        for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
         positive = ("temperature", "blocks", "heads", "factors", "neighbours", "ridge", "starts", "epochs")
@@ -215,15 +205,12 @@ class Recipe:
         theirs = {name for names in FITTED_MODELS.values() for name in names} - {"loss", "bound", "temperature"}
         for setting in fields(self):
             name, value = setting.name, getattr(self, setting.name)
-            if value == setting.default or (name not in theirs if own is None else name in (*own, *OF_FITTED)):
+            taken = name not in theirs if own is None else name in ("model", *own, *OF_FITTED)
+            if taken or value == setting.default:
                 continue
-            takes = [one for one in OF_FITTED if one != "model"]
-            expected = f"which takes {', '.join([*(own or ()), *takes])}"
-            if own is None:
-                expected = (
-                    f"which has none; model {' or '.join(m for m, names in FITTED_MODELS.items() if name in names)} has"
-                )
-            raise ValueError(f"{name}: found {value!r} beside the model {self.model}, {expected}")
+            having = " or ".join(model for model, names in FITTED_MODELS.items() if name in names)
+            takes = f"has none; model {having} has" if own is None else f"takes {', '.join([*own, *OF_FITTED])}"
+            raise ValueError(f"{name}: found {value!r} beside the model {self.model}, which {takes}")
 
     @property
     def takes_loss(self) -> bool:
