@@ -61,7 +61,7 @@ class Settings:
 
     Attributes:
         confidence: level of the intervals.
-        interval: `BCa`, `percentile` or `t`.
+        interval: `BCa`, a bootstrap, or `t`.
         resamples, flips: number of bootstrap resamples and of sign flips.
         seed: of the resamples and the flips.
         test: of the difference over topics: `flips` (random sign flips), `t` (Student's, paired) or `wilcoxon`. Margins

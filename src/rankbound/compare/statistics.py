@@ -58,9 +58,8 @@ from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, 
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
-METHODS = ("BCa", "percentile", "t")
-"""Two bootstrap intervals, and the t interval."""
-BOOTSTRAP = METHODS[:2]
+METHODS = ("BCa", "t")
+"""The bootstrap interval, and the t interval."""
 
 FLIPS = 9999
 """Number of random sign vectors: p-values are multiples of 1 / (FLIPS + 1)."""
@@ -322,7 +321,7 @@ def interval_of_mean(
     swapped = len(unequal) > 0 and bool(known[unequal[0]] < mirrored[unequal[0]])
     drawn = mirrored if swapped else known
     resampled = drawn_means(drawn, resamples, seed)
-    low, high = bootstrap(lambda sample, axis: sample.mean(axis), drawn, level, method=method, resampled=resampled)
+    low, high = bootstrap(lambda sample, axis: sample.mean(axis), drawn, level, resampled=resampled)
     return (-high, -low) if swapped else (low, high)
 
 
@@ -441,11 +440,10 @@ def bootstrap(
     values: Floats,
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
-    method: str = METHODS[0],
     seed: int = 0,
     resampled: Floats | None = None,
 ) -> tuple[float, float]:
-    """Return the bootstrap interval of a statistic, `statistic(column, ..., axis)` of `values` `(n_columns, n_units)`.
+    """Return the bootstrap interval (BCa) of statistic `statistic(column, ..., axis)` of `values` `(n_columns, n_units)`.
 
     The columns of a unit are resampled together, such as two systems' scores for a correlation or a difference of
     quantiles. `resampled` `(resamples,)` is the statistic of every resample, if known. Degenerate samples raise no
@@ -454,17 +452,12 @@ def bootstrap(
     - resamples with an undefined statistic (NaN or infinite) are ignored;
     - if the BCa correction is undefined, as when hardly any resamples differ, the percentile interval is returned;
     - the interval is NaN for fewer than two units, or if no resample defines the statistic.
-
-    Raises:
-        ValueError: `method` is not a bootstrap method.
     """
     from scipy import stats
 
     columns = np.atleast_2d(values)
     if columns.shape[1] < 2:
         return math.nan, math.nan
-    if method not in BOOTSTRAP:
-        raise ValueError(f"method: found {method!r}, expected one of {', '.join(BOOTSTRAP)}")
     known = SimpleNamespace(bootstrap_distribution=resampled)
     how = {"n_resamples": resamples} if resampled is None else {"n_resamples": 0, "bootstrap_result": known}
     with warnings.catch_warnings():
@@ -477,7 +470,7 @@ def bootstrap(
             vectorized=True,
             batch=max(1, _NUMBERS_AT_ONCE // columns.size),
             confidence_level=confidence,
-            method=method,
+            method="BCa",
             rng=np.random.default_rng(seed),
             **how,
         )
