@@ -443,7 +443,7 @@ def bootstrap(
     seed: int = 0,
     resampled: Floats | None = None,
 ) -> tuple[float, float]:
-    """Return the bootstrap interval (BCa) of statistic `statistic(column, ..., axis)` of `values` `(n_columns, n_units)`.
+    """Return the bootstrap interval of a statistic, `statistic(column, ..., axis)` of `values` `(n_columns, n_units)`.
 
     The columns of a unit are resampled together, such as two systems' scores for a correlation or a difference of
     quantiles. `resampled` `(resamples,)` is the statistic of every resample, if known. Degenerate samples raise no
