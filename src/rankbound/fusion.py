@@ -73,7 +73,6 @@ def fuse(
     *,
     normalise: str | None = None,
     weights: Sequence[float] | None = None,
-    format: str | None = None,
 ) -> Run:
     """Fuse runs: score each item that any of them retrieved by its ranks or scores in all of them.
 
@@ -88,7 +87,6 @@ def fuse(
             (zero mean, unit variance), `rank`, `borda`, or `none`.
         weights: one number from 0 per run, by which the terms of a linear method (`combsum`, `rrf`, `rbc`, `borda`) or
             the votes of `condorcet` are multiplied; `wsum`, `wmnz` and `mixed` need them.
-        format: the columns of runs in text, as in `read_run`.
 
     Returns:
         The fused run, each topic in descending order of scores, topics in the order of their first appearance.
@@ -101,8 +99,7 @@ def fuse(
     >>> rb.fuse([{"q": {"a": 9.0, "b": 8.0}}, {"q": {"b": 0.2, "c": 0.1}}], "rrf(k=0)").items.to_list()
     ['b', 'a', 'c']
     """
-    several = _read(runs, format)
-    return Fusion(method, normalise, None if weights is None else tuple(weights))(several)
+    return Fusion(method, normalise, None if weights is None else tuple(weights))(runs)
 
 
 def tune_fusion(
@@ -115,7 +112,6 @@ def tune_fusion(
     weights: Sequence[float] | str | None = None,
     step: float = 0.1,
     topics: Iterable[str] | None = None,
-    format: str | None = None,
 ) -> "Fusion":
     """Choose what a method leaves open on judged topics; the result fuses these and other runs.
 
@@ -132,7 +128,6 @@ def tune_fusion(
         weights: as in `fuse`, or `grid` to choose them, which is the default of methods that need them.
         step: the step of the grid of weights.
         topics: the names of the topics to choose on; by default all of the qrels.
-        format: as in `fuse`.
 
     Returns:
         The fusion: call it on runs in the same order. `tried` has the metric's mean for each setting.
@@ -146,7 +141,7 @@ def tune_fusion(
     >>> rb.tune_fusion(runs, "wsum", {"q": {"b": 1}}, "RR", step=0.5).weights
     (0.0, 1.0)
     """
-    several, ((measured,), judged) = _read(runs, format), judged_by(metric, qrels)
+    several, ((measured,), judged) = _read(runs), judged_by(metric, qrels)
     wanted = chosen_topics(topics, judged.topics, "the qrels")
     name, given = _split(method)
     opened = [one for one in signature(METHODS[name]).parameters if one not in given]
@@ -192,9 +187,9 @@ class Fusion:
     weights: tuple[float, ...] | None = None
     tried: Mapping[str, float] = field(default_factory=dict, repr=False)
 
-    def __call__(self, runs: Sequence[Any] | Mapping[str, Any], *, format: str | None = None) -> Run:
+    def __call__(self, runs: Sequence[Any] | Mapping[str, Any]) -> Run:
         """Return the fused run of several, in the order in which the fusion was tuned."""
-        return self._fused(_Joined.of(_read(runs, format)))
+        return self._fused(_Joined.of(_read(runs)))
 
     def __str__(self) -> str:
         """Return the method with its normalisation and weights."""
@@ -422,7 +417,7 @@ class _Joined:
         return cls(topics, names[rows], topic[rows], np.append(0, np.cumsum(n)), lists)
 
 
-def _read(runs: Sequence[Any] | Mapping[str, Any], format: str | None) -> list[Run]:
+def _read(runs: Sequence[Any] | Mapping[str, Any]) -> list[Run]:
     with needs_extra("data"):
         import polars  # noqa: F401
     several = list(runs.values()) if isinstance(runs, Mapping) else runs
@@ -432,7 +427,7 @@ def _read(runs: Sequence[Any] | Mapping[str, Any], format: str | None) -> list[R
         raise ValueError(f"runs: found {quantity(len(several), 'run')}, expected two or more")
     if is_nested(runs) and not all(map(is_nested, several)):
         raise ValueError("runs: found one run, {topic: {item: score}}, expected a list of two or more, or runs by name")
-    return [run if isinstance(run, Run) else read_run(run, format=format) for run in several]
+    return [run if isinstance(run, Run) else read_run(run) for run in several]
 
 
 def _split(method: str) -> tuple[str, dict[str, float]]:

@@ -10,7 +10,7 @@ from rankbound.texts import is_number
 def run(arguments: argparse.Namespace) -> None:
     """Fuse and write."""
     from rankbound.fusion import Fusion, tune_fusion
-    from rankbound.io.files import write_run
+    from rankbound.io.files import read_run, write_run
     from rankbound.metrics import metric
     from rankbound.texts import quantity
 
@@ -23,18 +23,16 @@ def run(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"-m: found {', '.join(arguments.metrics)}, expected the one metric to tune by")
     vector = weights if weights is None or weights == ["grid"] else list(map(float, weights))
     with plain_errors():
+        runs = [read_run(path, format=arguments.format) for path in arguments.run_files]
         how = {"normalise": arguments.normalise}
         if arguments.qrels is None:
             fusion = Fusion(arguments.method, **how, weights=None if vector is None else tuple(vector))
         else:
-            how |= {"weights": "grid" if vector == ["grid"] else vector, "topics": topics, "format": arguments.format}
+            how |= {"weights": "grid" if vector == ["grid"] else vector, "topics": topics}
             chosen = metric(*(arguments.metrics or ["nDCG@10"]), names=arguments.names)
-            fusion = tune_fusion(arguments.run_files, arguments.method, arguments.qrels, chosen, **how)
-            if fusion.tried:
-                print(
-                    f"{fusion}: {chosen} {fusion.tried[str(fusion)]:.4f}, of {quantity(len(fusion.tried), 'setting')}"
-                )
-        fused = fusion(arguments.run_files, format=arguments.format)
+            fusion = tune_fusion(runs, arguments.method, arguments.qrels, chosen, **how)
+            print(f"{fusion}: {chosen} {fusion.tried[str(fusion)]:.4f}, of {quantity(len(fusion.tried), 'setting')}")
+        fused = fusion(runs)
     write_run(arguments.out, fused, tag=arguments.tag)
     print(f"fused {quantity(len(fused.items), 'item')} of {quantity(len(fused.topics), 'topic')}")
     print(f"wrote {arguments.out}")
