@@ -1,4 +1,4 @@
-"""Write runs, judgements and their fusion by ranx: `NUMBA_DISABLE_JIT=1 python -m tests.fused_by_ranx`."""
+"""Write runs and their fusion by ranx: `NUMBA_DISABLE_JIT=1 python -m tests.fused_by_ranx`."""
 
 import json
 from pathlib import Path
@@ -23,19 +23,11 @@ OF_RANKS: dict[str, tuple[str, dict[str, Any]]] = {
     "rbc(phi=0.8)": ("rbc", {"phi": 0.8}),
     "borda": ("bordafuse", {}),
 }
-TRAINED = {
-    "bayes": ("bayesfuse", "log_odds", {}),
-    "map": ("mapfuse", "map_scores", {}),
-    "posfuse": ("posfuse", "probs", {}),
-    "probfuse(segments=4)": ("probfuse", "probs", {}),
-    "segfuse": ("segfuse", "probs", {}),
-    "slidefuse(window=2)": ("slidefuse", "probs", {"w": 2}),
-}
 NORMALISATIONS = ("none", "min-max", "max", "sum", "zmuv", "rank", "borda")
 
 
-def drawn() -> tuple[list[dict[str, dict[str, float]]], dict[str, dict[str, int]]]:
-    """Three runs of four topics without ties, and judgements of all items."""
+def drawn() -> list[dict[str, dict[str, float]]]:
+    """Three runs of four topics without ties."""
     draws = np.random.default_rng(5)
     topics = [f"q{number}" for number in range(4)]
     items = {topic: [f"d{number}" for number in draws.permutation(16)] for topic in topics}
@@ -46,18 +38,15 @@ def drawn() -> tuple[list[dict[str, dict[str, float]]], dict[str, dict[str, int]
         chosen = {topic: draws.permutation(items[topic])[:size].tolist() for topic, size in sizes.items()}
         return {topic: dict(zip(chosen[topic], scores[topic], strict=True)) for topic in topics}
 
-    runs = [one(place) for place in range(3)]
-    return runs, {topic: {item: int(draws.integers(1, 3)) for item in names[:7]} for topic, names in items.items()}
+    return [one(place) for place in range(3)]
 
 
 def fused() -> dict[str, Any]:
-    """The runs, the judgements and what ranx makes of them, by normalisation and method."""
+    """The runs and what ranx makes of them, by normalisation and method."""
     import ranx
-    import ranx.fusion
-    from ranx.normalization import norm_switch
 
-    runs, qrels = drawn()
-    theirs, judged = [ranx.Run.from_dict(run) for run in runs], ranx.Qrels.from_dict(qrels)
+    runs = drawn()
+    theirs = [ranx.Run.from_dict(run) for run in runs]
     results: list[Any] = []
 
     def add(method: str, normalisation: str | None, run: Any) -> None:
@@ -69,14 +58,9 @@ def fused() -> dict[str, Any]:
             add(method, normalisation, ranx.fuse(theirs, norm=norm, method=name, params=parameters))
     for method, (name, parameters) in OF_RANKS.items():
         add(method, None, ranx.fuse(theirs, norm="min-max", method=name, params=parameters))
-    scaled = [norm_switch("min-max")(run) for run in theirs]
-    for method, (name, key, others) in TRAINED.items():
-        arguments = (4,) if name == "probfuse" else ()
-        trained = getattr(ranx.fusion, f"{name}_train")(judged, scaled, *arguments)
-        add(method, None, ranx.fuse(theirs, norm="min-max", method=name, params={key: trained, **others}))
     parameters = {"weights": WEIGHTS}
     add("weighted borda", None, ranx.fuse(theirs, norm=None, method="w_bordafuse", params=parameters))
-    return {"runs": runs, "qrels": qrels, "results": results}
+    return {"runs": runs, "results": results}
 
 
 if __name__ == "__main__":

@@ -25,11 +25,17 @@ if TYPE_CHECKING:
     from rankbound.losses.random_orders import sampled
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
-    from rankbound.training.catalogue import evaluate_catalogue
-    from rankbound.training.cross_validation import CrossValidated, cross_validate, cross_validate_splits
+    from rankbound.training.pairs import evaluate_catalogue
     from rankbound.training.ranker import Ranker, load, train_ranker
     from rankbound.training.recipe import Recipe
-    from rankbound.training.splits import Split, leave_last_out, split_by_time
+    from rankbound.training.splits import (
+        CrossValidated,
+        Split,
+        cross_validate,
+        cross_validate_splits,
+        leave_last_out,
+        split_by_time,
+    )
 
 _HOMES = {
     "rankbound.boosting": (
@@ -52,11 +58,17 @@ _HOMES = {
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.losses.random_orders": ("sampled",),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
-    "rankbound.training.catalogue": ("evaluate_catalogue",),
-    "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),
+    "rankbound.training.pairs": ("evaluate_catalogue",),
     "rankbound.training.ranker": ("Ranker", "load", "train_ranker"),
     "rankbound.training.recipe": ("Recipe",),
-    "rankbound.training.splits": ("Split", "leave_last_out", "split_by_time"),
+    "rankbound.training.splits": (
+        "CrossValidated",
+        "Split",
+        "cross_validate",
+        "cross_validate_splits",
+        "leave_last_out",
+        "split_by_time",
+    ),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from rankbound.io.ragged import rows_of_lists
 from rankbound.kernels.formulas import Floats, Integers, Mask, cases_of
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as metric_of
@@ -103,7 +104,6 @@ class PositionBased(ClickModel):
         return np.asarray(np.arange(1, n + 1, dtype=np.float64) ** -self.eta)
 
     def clicks(self, attraction: Floats, rank: Integers, offsets: Integers, draws: Generator) -> Mask:
-        """Return which items are clicked, in sessions of these limits."""
         return draws.random(len(rank)) < rank**-self.eta * self._seen(attraction, rank)
 
     def _seen(self, attraction: Floats, rank: Integers) -> Floats:
@@ -151,7 +151,6 @@ class DynamicBayesian(ClickModel):
     satisfaction: float = 0.9
 
     def clicks(self, attraction: Floats, rank: Integers, offsets: Integers, draws: Generator) -> Mask:
-        """Return which items are clicked, in sessions of these limits."""
         attracted, satisfied, goes_on = draws.random((3, len(rank)))
         clicked = attracted < attraction
         ends = (clicked & (satisfied < self._satisfying(attraction))) | (goes_on >= self.persistence)
@@ -435,11 +434,9 @@ def _distinct(log: ClickLog) -> tuple[Integers, Integers, Floats, Integers]:
     # Two rankings have the same key by a chance of 1 in 2^64.
     keys = np.add.reduceat(mixed, log.offsets[:-1])
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    sizes = np.diff(log.offsets)
-    offsets = np.append(0, np.cumsum(sizes[first]))
-    rows = np.arange(offsets[-1]) + np.repeat(log.offsets[first] - offsets[:-1], sizes[first])
-    clicks = np.bincount(offsets[which].repeat(sizes) + log.rank - 1, log.clicked, offsets[-1])
-    return log.item[rows], log.rank[rows], clicks.astype(np.float64), offsets.astype(np.int64)
+    rows, offsets = rows_of_lists(log.offsets, first)
+    clicks = np.bincount(offsets[which].repeat(np.diff(log.offsets)) + log.rank - 1, log.clicked, len(rows))
+    return log.item[rows], log.rank[rows], clicks.astype(np.float64), offsets
 
 
 def _maximised(counts: Counts, design: Floats | None, rounds: int, tolerance: float) -> Floats:

@@ -32,15 +32,7 @@ from rankbound.io.judged import Intents, Qrels, Run, as_nested, is_nested, of_di
 from rankbound.kernels.formulas import Floats, Integers, values_of_ranking
 from rankbound.lazy import Lists, Tensor, torch
 from rankbound.metrics import Metric, metrics_of
-from rankbound.metrics.base import (
-    HIGHEST_GRADE,
-    NOT_POOLED,
-    POOLED,
-    TIE_BREAKS,
-    Unjudged,
-    formula_of,
-    values_in_order,
-)
+from rankbound.metrics.base import HIGHEST_GRADE, NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, formula_of, values_in_order
 from rankbound.metrics.intents import IntentMetric
 from rankbound.metrics.runs import JudgedIntents, JudgedRun, RunMetric
 from rankbound.names import ByText

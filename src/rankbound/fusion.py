@@ -5,7 +5,7 @@ items of a run share the mean of the terms of their ranks, the expectation over 
 a file's lines never matters; items whose fused scores are equal stay tied. A run that lacks a topic is an empty list.
 
 A method is a text as that of a metric, `rrf(k=20)`. An item has the (normalised) score $s$ and the rank $r$, from 1, in
-$n$ of the runs, its topic has $D$ items in any run, and $p_r$ is the share of relevant items at rank r in training:
+$n$ of the runs, and its topic has $D$ items in any run:
 
 | method | fused score | source |
 |---|---|---|
@@ -18,19 +18,13 @@ $n$ of the runs, its topic has $D$ items in any run, and $p_r$ is the share of r
 | `rbc(phi)` | $\sum (1 - \phi) \phi^{r - 1}$ | Bailey et al. 2017 |
 | `borda` | $\sum (D + 1 - r)$, or the mean of the points left where it is missing | Aslam and Montague 2001 |
 | `condorcet` | items that most runs rank below it, itself included, ties half | Montague and Aslam 2002 |
-| `bayes` | $\sum \ln p / (1 - p)$ of segments of ranks | Aslam and Montague 2001 |
-| `map` | $\sum \mathrm{MAP} / r$, that of each run | Lillis et al. 2010 |
-| `posfuse` | $\sum p_r$ | Lillis et al. 2010 |
-| `slidefuse(window)` | $\sum$ of the mean $p$ of ranks within the window | Lillis et al. 2008 |
-| `probfuse(segments)` | $\sum p_k / k$ of segments k of a list | Lillis et al. 2006 |
-| `segfuse` | $\sum p_k (s + 1)$ of segments k of ranks | Shokouhi 2007 |
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from inspect import signature
-from itertools import combinations, product, repeat
+from itertools import combinations, product
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,7 +32,7 @@ import numpy as np
 
 from rankbound.evaluation import chosen_topics, evaluate_run, judged_by
 from rankbound.io.files import needs_extra, read_run
-from rankbound.io.judged import Qrels, Run, is_nested
+from rankbound.io.judged import Run, is_nested
 from rankbound.kernels.formulas import Floats, Integers, cases_of
 from rankbound.metrics import Metric
 from rankbound.texts import is_number, quantity, require_one_of, split_text, unknown_name
@@ -66,14 +60,9 @@ PARAMETERS = {
     "gamma": _Parameter(None, -100, 100, [step / 20 for step in range(-20, 41)]),
     "sigma": _Parameter(0.01, 0, 1, [step / 20 for step in range(1, 21)]),
     "phi": _Parameter(None, 0, 1, [step / 20 for step in range(1, 20)]),
-    "segments": _Parameter(None, 1, 2**31, [1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100]),
-    "window": _Parameter(None, 0, 2**31, [1, 2, 3, 5, 8, 10, 15, 20, 30, 50, 100]),
 }
-"""The parameters of methods by name; those of segments and windows are whole numbers."""
+"""The parameters of methods by name."""
 
-_BAYES = (0, 5, 10, 15, 20, 30, 100, 200, 500, 1000)
-_SEGMENTS = (0, *(10 * 2**k - 5 for k in range(10)))
-_LEAST_ODDS = float(np.log(0.001 / 0.999))
 _PAIRS_AT_ONCE = 2**22
 
 
@@ -83,7 +72,6 @@ def fuse(
     *,
     normalise: str | None = None,
     weights: Sequence[float] | None = None,
-    format: str | None = None,
 ) -> Run:
     """Fuse runs: score each item that any of them retrieved by its ranks or scores in all of them.
 
@@ -98,22 +86,19 @@ def fuse(
             (zero mean, unit variance), `rank`, `borda`, or `none`.
         weights: one number from 0 per run, by which the terms of a linear method (`combsum`, `rrf`, `rbc`, `borda`) or
             the votes of `condorcet` are multiplied; `wsum`, `wmnz` and `mixed` need them.
-        format: the columns of runs in text, as in `read_run`.
 
     Returns:
         The fused run, each topic in descending order of scores, topics in the order of their first appearance.
 
     Raises:
         ValueError: fewer than two runs, an unknown method or normalisation, one for a method of ranks, weights that a
-            method does not take or lacks, scores that are not finite, or a method that has to be trained, as `bayes`,
-            by `tune_fusion`.
+            method does not take or lacks, or scores that are not finite.
         DataError: as `read_run`, and for an item that occurs twice in a topic.
 
     >>> rb.fuse([{"q": {"a": 9.0, "b": 8.0}}, {"q": {"b": 0.2, "c": 0.1}}], "rrf(k=0)").items.to_list()
     ['b', 'a', 'c']
     """
-    several = _read(runs, format)
-    return Fusion(method, normalise, None if weights is None else tuple(weights))(several)
+    return Fusion(method, normalise, None if weights is None else tuple(weights))(runs)
 
 
 def tune_fusion(
@@ -126,9 +111,8 @@ def tune_fusion(
     weights: Sequence[float] | str | None = None,
     step: float = 0.1,
     topics: Iterable[str] | None = None,
-    format: str | None = None,
 ) -> "Fusion":
-    """Choose what a method leaves open, and train it, on judged topics; the result fuses these and other runs.
+    """Choose what a method leaves open on judged topics; the result fuses these and other runs.
 
     Parameters that the text leaves open are chosen from `rankbound.fusion.PARAMETERS`, and weights from all that are
     multiples of `step` and sum to 1: the setting of the best mean of the metric, the first of equal ones. An estimate
@@ -143,7 +127,6 @@ def tune_fusion(
         weights: as in `fuse`, or `grid` to choose them, which is the default of methods that need them.
         step: the step of the grid of weights.
         topics: the names of the topics to choose on; by default all of the qrels.
-        format: as in `fuse`.
 
     Returns:
         The fusion: call it on runs in the same order. `tried` has the metric's mean for each setting.
@@ -157,7 +140,7 @@ def tune_fusion(
     >>> rb.tune_fusion(runs, "wsum", {"q": {"b": 1}}, "RR", step=0.5).weights
     (0.0, 1.0)
     """
-    several, ((measured,), judged) = _read(runs, format), judged_by(metric, qrels)
+    several, ((measured,), judged) = _read(runs), judged_by(metric, qrels)
     wanted = chosen_topics(topics, judged.topics, "the qrels")
     name, given = _split(method)
     opened = [one for one in signature(METHODS[name]).parameters if one not in given]
@@ -165,23 +148,18 @@ def tune_fusion(
     settings = (given | dict(zip(opened, row, strict=True)) for row in rows)
     inside = [",".join(f"{key}={value:g}" for key, value in setting.items()) for setting in settings]
     texts = [f"{name}({one})" if one else name for one in inside]
-    first = Fusion(texts[0], normalise)._method()
-    if weights == "grid" or (weights is None and first.weights == "must"):
+    if weights == "grid" or (weights is None and Fusion(texts[0], normalise)._method().weights == "must"):
         vectors: list[tuple[float, ...] | None] = [*_compositions(step, len(several), MOST_SETTINGS // len(texts))]
     elif isinstance(weights, str):
         raise ValueError(f"weights: found {weights!r}, expected numbers, or grid")
     else:
         vectors = [weights if weights is None else tuple(weights)]
-    if len(texts) * len(vectors) == 1 and first.train is None:
+    if len(texts) * len(vectors) == 1:
         raise ValueError(f"method: found {method}, which leaves nothing open: call rankbound.fuse, or weights='grid'")
-    kept = [_of_topics(run, wanted) for run in several]
-    joined = _Joined.of(kept)
-    training = [] if first.train is None else _trainings(kept, judged, wanted)
+    joined = _Joined.of([_of_topics(run, wanted) for run in several])
     tried: dict[Fusion, float] = {}
     for text, vector in product(texts, vectors):
         fusion = Fusion(text, normalise, vector)
-        if (train := fusion._method().train) is not None:
-            fusion = replace(fusion, trained=[train(one) for one in training])
         mean = evaluate_run(fusion._fused(joined), judged, [measured], missing="skip", topics=wanted).means()
         tried[fusion] = mean[str(measured)]
     sign = 1 if measured.higher_is_better else -1
@@ -196,7 +174,6 @@ class Fusion:
     Args:
         method: the method's text.
         normalise, weights: as in `rankbound.fuse`.
-        trained: what training found for each run, for methods such as `bayes`.
         tried: the mean of the metric for each setting among which this one was chosen.
 
     >>> from rankbound.fusion import Fusion
@@ -207,12 +184,11 @@ class Fusion:
     method: str
     normalise: str | None = None
     weights: tuple[float, ...] | None = None
-    trained: Sequence[Floats] | None = field(default=None, repr=False)
     tried: Mapping[str, float] = field(default_factory=dict, repr=False)
 
-    def __call__(self, runs: Sequence[Any] | Mapping[str, Any], *, format: str | None = None) -> Run:
+    def __call__(self, runs: Sequence[Any] | Mapping[str, Any]) -> Run:
         """Return the fused run of several, in the order in which the fusion was tuned."""
-        return self._fused(_Joined.of(_read(runs, format)))
+        return self._fused(_Joined.of(_read(runs)))
 
     def __str__(self) -> str:
         """Return the method with its normalisation and weights."""
@@ -232,16 +208,12 @@ class Fusion:
         if self.weights is not None and method.weights == "no":
             raise ValueError(
                 f"weights: found some for {name}, which takes none; expected wsum, wmnz or mixed, or a linear method: "
-                "combsum, rrf, rbc, borda, condorcet, or one that is trained"
+                "combsum, rrf, rbc, borda or condorcet"
             )
         return method
 
     def _fused(self, joined: "_Joined") -> Run:
         method, n_runs = self._method(), len(joined.lists)
-        if method.train is not None and self.trained is None:
-            raise ValueError(f"method: found {self.method}, which judged topics train: expected rankbound.tune_fusion")
-        if self.trained is not None and len(self.trained) != n_runs:
-            raise ValueError(f"runs: found {n_runs}, expected the {len(self.trained)} that trained {self}")
         if self.weights is None and method.weights == "must":
             raise ValueError(f"weights: found none for {self.method}, expected one per run, or rankbound.tune_fusion")
         weights = np.asarray([1.0] * n_runs if self.weights is None else self.weights, np.float64)
@@ -250,10 +222,10 @@ class Fusion:
         normalised, absent = NORMALISATIONS[(self.normalise or "min-max") if method.of_scores else "none"]
         # The terms of all runs' items; NaN for those that a run lacks.
         terms = np.full((n_runs, len(joined.topic)), np.nan)
-        for row, run, trained in zip(terms, joined.lists, self.trained or repeat(None, n_runs), strict=True):
+        for row, run in zip(terms, joined.lists, strict=True):
             if (missing := method.missing or absent) is not None:
                 row[:] = missing(run)[joined.topic]
-            row[run.item] = method.term(run, normalised(run), trained)
+            row[run.item] = method.term(run, normalised(run))
         scores = method.combine(terms, weights[:, None], joined)
         order = np.lexsort((-scores, joined.topic))
         return Run(topics=joined.topics, items=joined.names[order], scores=scores[order], offsets=joined.offsets)
@@ -299,10 +271,6 @@ class _List:
             return values.astype(np.float64)
         return (np.bincount(self._block, values) / np.bincount(self._block))[self._block]
 
-    def looked_up(self, values: Floats, place: Integers, beyond: float = 0.0) -> Floats:
-        """Return the means over tied items of their values, which `place` numbers; `beyond` is of those after all."""
-        return self.mean(np.append(values, beyond)[place.clip(max=len(values))])
-
     def total(self, values: Floats) -> Floats:
         """Return the sums of the lists, in the order of their items."""
         return np.asarray(np.bincount(self._list, values, len(self.starts)), np.float64)
@@ -310,15 +278,6 @@ class _List:
     def shifted(self, shift: Floats, divisor: Floats) -> Floats:
         """Return the scores less a number of their list, divided by another."""
         return np.asarray((self.scores - shift[self._list]) / divisor.clip(SMALLEST)[self._list])
-
-
-class _Training(NamedTuple):
-    """A run of the training topics, with the relevance, 0 or 1, of its items, meant over tied ones, and its MAP."""
-
-    run: _List
-    hits: Floats
-    n_topics: int
-    mean_precision: float
 
 
 _Values = Callable[[_List], Floats]
@@ -378,71 +337,19 @@ def _condorcet(terms: Floats, weights: Floats, joined: "_Joined") -> Floats:
 class _Method(NamedTuple):
     """How a method is computed.
 
-    `term` gives the terms of a run's items, from it, its normalised scores and what training found; `missing` those of
-    items that it lacks, one per topic; `combine` the scores, from the terms and weights of all runs.
+    `term` gives the terms of a run's items, from it and its normalised scores; `missing` those of items that it lacks,
+    one per topic; `combine` the scores, from the terms and weights of all runs.
     """
 
-    term: Callable[[_List, Floats, Any], Floats] = lambda run, scores, trained: scores
+    term: Callable[[_List, Floats], Floats] = lambda run, scores: scores
     combine: _Combined = _sum()
     missing: _Values | None = None
     of_scores: bool = True
     weights: str = "no"  # or "may", or "must"
-    train: Callable[[_Training], Floats] | None = None
 
 
 def _of_ranks(value: Callable[[Integers], Floats], **others: Any) -> _Method:
-    return _Method(lambda run, scores, _: run.mean(value(run.position + 1)), of_scores=False, **others)
-
-
-_trained = partial(_Method, weights="may", of_scores=False)
-
-
-def _segments(limits: Sequence[int], run: _List) -> Integers:
-    """Return the segments of the items' ranks; ranks beyond the last limit are in one more."""
-    return np.searchsorted(limits, run.position, side="right") - 1
-
-
-def _segment_shares(limits: Sequence[int], one: _Training) -> Floats:
-    """Return the mean precision of segments of ranks."""
-    return np.bincount(_segments(limits, one.run), one.hits, len(limits))[:-1] / np.diff(limits) / one.n_topics
-
-
-def _log_odds(one: _Training) -> Floats:
-    shares = _segment_shares(_BAYES, one)
-    shares = np.where(shares == 0, 0.001, shares)
-    return np.asarray(np.log(shares / np.where(shares == 1, 0.001, 1 - shares)))
-
-
-def _shares(one: _Training) -> Floats:
-    """Return the share of relevant items at each rank, of the lists that reach it."""
-    return np.bincount(one.run.position, one.hits) / np.bincount(one.run.position)
-
-
-def _probfuse(segments: int) -> _Method:
-    def length(run: _List) -> Integers:
-        """Return the length of all segments of each item's list but the last."""
-        return -(-run.sizes[run.topic] // segments)
-
-    def train(one: _Training) -> Floats:
-        which, most = one.run.position // length(one.run), length(one.run)
-        within = np.minimum(most, one.run.sizes[one.run.topic] - which * most)
-        return np.bincount(which, one.hits / within, segments) / one.n_topics
-
-    places = np.arange(1, segments + 1)
-    return _trained(
-        lambda run, scores, shares: run.looked_up(shares / places, run.position // length(run)), train=train
-    )
-
-
-def _slidefuse(window: int) -> _Method:
-    def term(run: _List, scores: Floats, shares: Floats) -> Floats:
-        first = (run.position - window).clip(0)
-        end = np.minimum(run.position + window + 1, run.sizes[run.topic])
-        sums = np.append(0, np.cumsum(shares))
-        within = sums[end.clip(max=len(shares))] - sums[first.clip(max=len(shares))]
-        return run.mean(within / (end - first))
-
-    return _trained(term, train=_shares)
+    return _Method(lambda run, scores: run.mean(value(run.position + 1)), of_scores=False, **others)
 
 
 METHODS: Mapping[str, Callable[..., _Method]] = {
@@ -467,28 +374,12 @@ METHODS: Mapping[str, Callable[..., _Method]] = {
         lambda rank: 1 / rank**2, combine=_sum(lambda total, n: total * np.log(n + sigma))
     ),
     "borda": lambda: _Method(
-        lambda run, scores, _: run.mean(run.n[run.topic] - run.position),
+        lambda run, scores: run.mean(run.n[run.topic] - run.position),
         missing=lambda run: (run.n - run.sizes + 1) / 2,
         of_scores=False,
         weights="may",
     ),
     "condorcet": lambda: _of_ranks(lambda rank: rank.astype(np.float64), combine=_condorcet, weights="may"),
-    "bayes": lambda: _trained(
-        lambda run, scores, odds: run.looked_up(odds, _segments(_BAYES, run), _LEAST_ODDS),
-        missing=lambda run: np.full(len(run.n), _LEAST_ODDS),
-        train=_log_odds,
-    ),
-    "map": lambda: _trained(
-        lambda run, scores, mean: run.mean(mean / (run.position + 1)), train=lambda one: np.array(one.mean_precision)
-    ),
-    "posfuse": lambda: _trained(lambda run, scores, shares: run.looked_up(shares, run.position), train=_shares),
-    "probfuse": _probfuse,
-    "segfuse": lambda: _trained(
-        lambda run, scores, shares: run.looked_up(shares, _segments(_SEGMENTS, run)) * (scores + 1),
-        of_scores=True,
-        train=partial(_segment_shares, _SEGMENTS),
-    ),
-    "slidefuse": _slidefuse,
 }
 """The methods by name; their parameters are those of a method's text."""
 
@@ -525,7 +416,7 @@ class _Joined:
         return cls(topics, names[rows], topic[rows], np.append(0, np.cumsum(n)), lists)
 
 
-def _read(runs: Sequence[Any] | Mapping[str, Any], format: str | None) -> list[Run]:
+def _read(runs: Sequence[Any] | Mapping[str, Any]) -> list[Run]:
     with needs_extra("data"):
         import polars  # noqa: F401
     several = list(runs.values()) if isinstance(runs, Mapping) else runs
@@ -535,7 +426,7 @@ def _read(runs: Sequence[Any] | Mapping[str, Any], format: str | None) -> list[R
         raise ValueError(f"runs: found {quantity(len(several), 'run')}, expected two or more")
     if is_nested(runs) and not all(map(is_nested, several)):
         raise ValueError("runs: found one run, {topic: {item: score}}, expected a list of two or more, or runs by name")
-    return [run if isinstance(run, Run) else read_run(run, format=format) for run in several]
+    return [run if isinstance(run, Run) else read_run(run) for run in several]
 
 
 def _split(method: str) -> tuple[str, dict[str, float]]:
@@ -547,11 +438,10 @@ def _split(method: str) -> tuple[str, dict[str, float]]:
     for key, text in texts.items() if cutoff is None else [("a cut-off", str(cutoff))]:
         if key not in known:
             raise ValueError(f"method {method!r}: found {key}, expected {', '.join(known) or 'no parameter'}")
-        (_, least, largest, _), whole = PARAMETERS[key], key in ("segments", "window")
-        if not is_number(text) or not least <= float(text) <= largest or (whole and not text.isdecimal()):
-            kind = "a whole number" if whole else "a number"
-            raise ValueError(f"method {method!r}: found {key}={text}, expected {kind} from {least:g} to {largest:g}")
-        parameters[key] = int(text) if whole else float(text)
+        _, least, largest, _ = PARAMETERS[key]
+        if not is_number(text) or not least <= float(text) <= largest:
+            raise ValueError(f"method {method!r}: found {key}={text}, expected a number from {least:g} to {largest:g}")
+        parameters[key] = float(text)
     return name, parameters
 
 
@@ -576,13 +466,3 @@ def _of_topics(run: Run, topics: Sequence[str]) -> Run:
     rows, names = np.repeat(kept, sizes), [run.topics[place] for place in np.flatnonzero(kept).tolist()]
     offsets = np.append(0, np.cumsum(sizes[kept]))
     return Run(topics=names, items=run.names.filter(rows), scores=run.scores[rows], offsets=offsets)
-
-
-def _trainings(runs: Sequence[Run], qrels: Qrels, topics: Sequence[str]) -> list[_Training]:
-    """Return the runs of the training topics with the relevance of their items."""
-    judged = Run(topics=qrels.topics, items=qrels.items, scores=qrels.relevance, offsets=qrels.offsets)
-    *lists, relevant = _Joined.of([*runs, _of_topics(judged, topics)]).lists
-    hits = np.zeros(int(relevant.n.sum()))
-    hits[relevant.item] = relevant.scores >= 1
-    means = [evaluate_run(run, qrels, "AP", missing="skip", topics=topics).means()["AP"] for run in runs]
-    return [_Training(one, one.mean(hits[one.item]), len(topics), ap) for one, ap in zip(lists, means, strict=True)]

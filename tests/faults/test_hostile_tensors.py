@@ -18,7 +18,7 @@ from rankbound.errors import DataError
 from rankbound.io.models import read_tensors, write_tensors
 from rankbound.training.models import Scaling
 from rankbound.training.ranker import Ranker
-from rankbound.training.recipe import Recipe
+from rankbound.training.recipe import Recipe, build
 from rankbound_study.jobs.vgg16 import generate_weights, read_pickled_tensors, read_weights
 from tests.faults.hostile_files import with_little_memory
 
@@ -31,7 +31,7 @@ def ranker(tmp_path: Path) -> Path:
     recipe = Recipe(model="mlp", hidden=(3,))
     scaling = Scaling("standard", torch.zeros(2), torch.ones(2))
     path = tmp_path / "whole.safetensors"
-    Ranker(recipe, ["a", "b"], scaling, recipe.build(2, torch.Generator().manual_seed(0)), {"epoch": 1}).save(path)
+    Ranker(recipe, ["a", "b"], scaling, build(recipe, 2, torch.Generator().manual_seed(0)), {"epoch": 1}).save(path)
     path.write_bytes(unsealed(path.read_bytes()))
     assert rb.load(path).score(torch.zeros(1, 2)).shape == (1,)
     return path

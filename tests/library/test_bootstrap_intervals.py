@@ -40,14 +40,13 @@ class TestDraws:
 
 
 class TestIntervals:
-    @pytest.mark.parametrize("method", ["BCa", "percentile"])
-    def test_products_of_draws_change_no_digit_of_scipys(self, method: str) -> None:
+    def test_products_of_draws_change_no_digit_of_scipys(self) -> None:
         # Of the sorted values and their mirror image statistics.interval_of_mean draws from the one that comes first.
         low, high = np.sort(D), -np.sort(-D)
-        found = statistics.interval_of_mean(D, resamples=999, method=method, seed=4)
+        found = statistics.interval_of_mean(D, resamples=999, seed=4)
         level = 2 * stats.norm.cdf(stats.t.ppf(0.975, 49) * math.sqrt(50 / 49)) - 1
-        theirs = [statistics.bootstrap(mean, low, level, resamples=999, method=method, seed=4)]
-        mirrored = statistics.bootstrap(mean, -high, level, resamples=999, method=method, seed=4)
+        theirs = [statistics.bootstrap(mean, low, level, resamples=999, seed=4)]
+        mirrored = statistics.bootstrap(mean, -high, level, resamples=999, seed=4)
         theirs.append((-mirrored[1], -mirrored[0]))
         assert any(found == pytest.approx(one, abs=1e-14) for one in theirs)
 
@@ -68,16 +67,15 @@ def share(part: Any, whole: Any, axis: int = -1) -> Any:
 class TestDegenerate:
     """A warning would fail these tests, as any does."""
 
-    @pytest.mark.parametrize("method", ["BCa", "percentile"])
-    def test_undefined_resamples_are_left_out_and_without_any_it_is_nan(self, method: str) -> None:
+    def test_undefined_resamples_are_left_out_and_without_any_it_is_nan(self) -> None:
         # Only one of four units counts: a third of the resamples lack it.
         part, whole = np.array([0.0, 0.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.0, 2.0])
-        assert statistics.bootstrap(share, np.stack([part, whole]), resamples=199, method=method) == (0.5, 0.5)
+        assert statistics.bootstrap(share, np.stack([part, whole]), resamples=199) == (0.5, 0.5)
         some = np.stack([np.array([0.3, 0.5, 0.0]), np.array([1.0, 1.0, 0.0])])
-        low, high = statistics.bootstrap(share, some, resamples=199, method=method)
+        low, high = statistics.bootstrap(share, some, resamples=199)
         assert 0.3 <= low <= high <= 0.5
         for none in (np.zeros((2, 5)), np.ones((2, 1)), np.ones((2, 0))):
-            assert all(map(math.isnan, statistics.bootstrap(share, none, resamples=99, method=method)))
+            assert all(map(math.isnan, statistics.bootstrap(share, none, resamples=99)))
 
     def test_without_a_correction_it_is_the_percentile_interval(self) -> None:
         # No single value changes the median of these, so that there is no skewness to correct for.
@@ -85,9 +83,6 @@ class TestDegenerate:
             return np.median(values, axis)
 
         values = np.array([0.0] * 5 + [1.0] * 2)
-        assert statistics.bootstrap(median, values, resamples=999) == statistics.bootstrap(
-            median, values, resamples=999, method="percentile"
-        )
         assert statistics.bootstrap(median, values, resamples=999) == (0, 1)
         assert statistics.bootstrap(mean, np.full(6, 0.25), resamples=99) == (0.25, 0.25)
 

@@ -20,7 +20,8 @@ import torch
 import rankbound as rb
 from rankbound import recommendations
 from rankbound.errors import DataError
-from rankbound.training import catalogue
+from rankbound.training import models
+from rankbound.training.recipe import build_factors
 from tests.library.conftest import Program
 from tests.library.pages import blocks, programs
 from tests.library.planted_ratings import frame, ratings
@@ -43,7 +44,7 @@ def ranker_of(model: str, **recipe: Any) -> rb.Ranker:
 @pytest.fixture(params=[*FACTORIZATIONS, *COUNTED])
 def ranker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> rb.Ranker:
     """A ranker whose scores are computed in blocks of a few topics."""
-    monkeypatch.setattr(catalogue, "PAIRS_AT_ONCE", 24 * 7)
+    monkeypatch.setattr(models, "SCORES_AT_ONCE", 24 * 7)
     return ranker_of(request.param, **({"loss": "RankNet"} if request.param in FACTORIZATIONS else {}))
 
 
@@ -87,7 +88,7 @@ def test_ties_at_the_last_place_are_in_the_order_of_names() -> None:
     for k in (0, 1, 4, 9):
         scores = torch.randint(4, (50, 9), generator=generator).float()
         expected = [sorted(range(9), key=lambda at, row=row: (-row[at], at))[:k] for row in scores.tolist()]
-        assert catalogue.first_of(scores, k).tolist() == expected
+        assert models.first_of(scores, k).tolist() == expected
 
 
 def test_topics_may_be_lists_or_all() -> None:
@@ -188,7 +189,7 @@ def test_ease_is_the_ridge_regression_of_each_item_on_all_others() -> None:
 
 
 def test_neural_factorisation_is_a_product_and_a_network() -> None:
-    model = rb.Recipe(model="neural-mf", factors=3, hidden=(5,), activation="tanh").build_factors(4, 6)
+    model = build_factors(rb.Recipe(model="neural-mf", factors=3, hidden=(5,), activation="tanh"), 4, 6)
     model.item_bias.data.normal_()
     given = dict(model.state_dict())
     topic, item = 2, 5
@@ -247,7 +248,7 @@ LINEAR = replace(TRAIN, features=np.zeros((len(TRAIN.items), 1), np.float32), fe
         ),
         (lambda one: rb.Recipe(model="item-knn", neighbours=0), "neighbours: found 0"),
         (lambda one: rb.Recipe(model="ease", ridge=0), "ridge: found 0"),
-        (lambda one: catalogue.fit_ease(NONE, NONE, 1, 20_001, 1.0), "found 20001 items, but model ease has a weight"),
+        (lambda one: models.fit_ease(NONE, NONE, 1, 20_001, 1.0), "found 20001 items, but model ease has a weight"),
     ],
 )
 def test_what_is_refused(attempt: Any, message: str) -> None:

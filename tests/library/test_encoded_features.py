@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import rankbound as rb
 from rankbound.errors import ColumnWarning, DataError
-from rankbound.training.encoding import MOST_CATEGORIES, Encoding
+from rankbound.training.inputs import MOST_CATEGORIES, Encoding
 from rankbound.training.models import ScaledFeatures, Scaling
 from rankbound.training.trainer import Part, joined
 from tests.library.conftest import Program
@@ -251,7 +251,7 @@ MEANS = (3.0, 2 / 4, 2 / 4)
 def test_inputs_are_as_defined(
     missing: str, inputs: list[str], filled: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankbound.training.encoding.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("rankbound.training.inputs.ROWS_AT_ONCE", 2)
     encoding = Encoding.fitted(missing, OWN, RAW, torch.arange(5))
     assert encoding.inputs == ["x", "c = u", "c = w", *inputs]
     encode = encoding.encoder(OWN.categories)
@@ -327,11 +327,11 @@ def test_what_brands_and_prices_say_is_learned_and_kept(missing: str, scale: str
 def test_a_fold_is_encoded_by_its_training_topics_alone() -> None:
     """A test list cannot move a mean, and its own categories are unknown."""
     frame = log()
-    folds = [[f"q0.{topic}" for topic in part] for part in (range(10), range(10, 30))]
+    folds = rb.cross_validate(lists_of(frame), 2, missing_features="mean", epochs=1).folds
     one = frame["query"].is_in(folds[0])
     brand = pl.when(one).then(pl.lit("only here")).otherwise("brand").alias("brand")
     odd = frame.with_columns(brand, price=pl.when(one).then(1000).otherwise("price"))
-    tested = rb.cross_validate(lists_of(odd), folds, missing_features="mean", epochs=2)
+    tested = rb.cross_validate(lists_of(odd), 2, missing_features="mean", epochs=2)
     encoding = tested.rankers[0].encoding
     assert "only here" not in encoding.categories["brand"]
     assert abs(float(encoding.fill[0])) < 1

@@ -16,15 +16,15 @@ from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
 from rankbound.training import trainer
-from rankbound.training.factorisation import (
-    EpochNegatives,
+from rankbound.training.models import MLP, Factorization, score_pairs
+from rankbound.training.pairs import (
     Vocabulary,
+    epoch_negatives,
     folds_within,
     held_out_within,
     sorted_pairs,
     with_negatives,
 )
-from rankbound.training.models import MLP, Factorization, score_pairs
 from rankbound.training.trainer import WORTH_THREADS, Part, threads_for
 from tests.library.conftest import Program
 from tests.library.planted_ratings import frame, lists_of, ratings
@@ -216,7 +216,7 @@ def test_negatives_are_items_that_the_topic_lacks(per_relevant: int) -> None:
 @pytest.mark.parametrize("dense", [0.0, 1.0])
 def test_negatives_are_uniform(dense: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """By both ways: 4,000 topics draw one of five items each; the fewest and most differ by chance."""
-    monkeypatch.setattr("rankbound.training.factorisation.DENSE", dense)
+    monkeypatch.setattr("rankbound.training.pairs.DENSE", dense)
     topics = 4000
     items, sizes, n = [*["a"] * topics, *"bcdef"], [*[1] * topics, 5], topics + 5
     lists = lists_of(sizes, np.ones(n, int), np.empty((n, 0)), (), items=items)
@@ -243,11 +243,12 @@ def test_negatives_of_an_epoch_are_new_items_that_the_topic_lacks(how: str, nega
     """Those of a batch are relevant items of its other topics; a topic that has all of them gets none."""
     part, vocabulary = part_of(small())
     recipe = rb.Recipe(model="matrix-factorization", negatives=negatives, negative_sampling=how, batch_size=5)
-    draw, drawn, n_items = EpochNegatives(part, len(vocabulary.items), recipe), list[list[int]](), len(vocabulary.items)
+    drawn, n_items = list[list[int]](), len(vocabulary.items)
+    draws = epoch_negatives(part, n_items, recipe)
     own = [set(part.items[slice(*limits)].tolist()) for limits in pairwise(part.lists.offsets.tolist())]
     relevant = [set(items[labels > 0].tolist()) for items, labels in split(part)]
     for _ in range(3):
-        epoch = draw()
+        epoch = next(draws)
         drawn.append(epoch.items.tolist())
         assert sorted(epoch.names) == part.names
         if how != "in-batch":
@@ -283,7 +284,7 @@ def test_negatives_of_an_epoch_are_as_frequent_as_they_should_be(how: str) -> No
     lists = lists_of([1] * 2400, np.ones(2400, int), np.empty((2400, 0)), (), items=names)
     part, vocabulary = part_of(lists)
     recipe = rb.Recipe(model="matrix-factorization", negatives=2, negative_sampling=how, batch_size=2400)
-    epoch = EpochNegatives(part, len(vocabulary.items), recipe)()
+    epoch = next(epoch_negatives(part, len(vocabulary.items), recipe))
     of_a = [items[1:] for items, _ in split(epoch) if int(items[0]) == 0]
     share = float((torch.cat(of_a) == 1).double().mean())
     assert share == pytest.approx(0.5 if how == "uniform" else 0.75, abs=0.04)

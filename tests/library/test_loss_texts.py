@@ -247,7 +247,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_training(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # The second module, imported here first, would keep the patch of the first.
-    for name in ("cross_validation.cross_validate", "ranker.train_ranker"):
+    for name in ("splits.cross_validate", "ranker.train_ranker"):
         monkeypatch.setattr(f"rankbound.training.{name}", Mock(side_effect=AssertionError("a training began")))
     FRAME.write_csv("x.csv")
     Path("runs/judgements.csv").mkdir(parents=True)

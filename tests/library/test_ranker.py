@@ -24,9 +24,9 @@ from rankbound.io.files import stream_lists, write_runs
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
 from rankbound.training.models import ScaledFeatures, Scaling
-from rankbound.training.recipe import Recipe
+from rankbound.training.recipe import Recipe, build, learning_rate_of
 from tests.library.conftest import Program
-from tests.library.planted_ratings import frame, lists_of, rewrite
+from tests.library.planted_ratings import frame, lists_of
 from tests.library.refusals import problems, refusals
 
 N_TOPICS, N_ITEMS = 40, 12
@@ -69,7 +69,7 @@ def test_a_training_ends_when_epochs_no_longer_help(
 ) -> None:
     """After `patience` epochs, or those of so many steps and at least 10; the ranker is the best of those that ran."""
     if steps is not None:
-        monkeypatch.setattr("rankbound.training.recipe.PATIENT_STEPS", steps)
+        monkeypatch.setattr("rankbound.training.ranker.PATIENT_STEPS", steps)
     seen: list[float] = []
     ranker = rb.train_ranker(
         planted(n_topics=20),
@@ -99,7 +99,7 @@ def test_the_default_rate_suits_the_size_of_the_data(
     recipe: dict[str, Any], n_items: int, rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A training takes the rate of its training items, without those of the validation topics."""
-    assert Recipe(**recipe).learning_rate_for(n_items) == rate
+    assert learning_rate_of(Recipe(**recipe), n_items) == rate
     ours = 10 * N_ITEMS
     monkeypatch.setattr("rankbound.training.recipe.MANY_ITEMS", ours if n_items == 20_000 else ours + 1)
     lists, validation = planted(n_topics=10), planted(1)
@@ -107,13 +107,6 @@ def test_the_default_rate_suits_the_size_of_the_data(
     assert found.record["learning_rate"] == rate
     named = rb.train_ranker(lists, validation, epochs=1, **recipe | {"learning_rate": rate})
     assert all(map(torch.equal, found.model.parameters(), named.model.parameters()))
-
-
-def test_models_without_a_rate_are_read_whose_files_have_the_default_of_their_time(tmp_path: Path) -> None:
-    ranker, path = rb.train_ranker(planted(), model="prank", epochs=2), tmp_path / "model.safetensors"
-    ranker.save(path)
-    rewrite(path, lambda header, tensors: header["recipe"].update(learning_rate=0.01))
-    assert rb.load(path).recipe == ranker.recipe
 
 
 def test_the_best_epoch_counts_and_validation_topics_do_not_train() -> None:
@@ -443,7 +436,7 @@ def test_help_tells_the_defaults_of_the_recipe_and_a_recipe_builds_its_model() -
         default = ",".join(map(str, one.default)) if isinstance(one.default, tuple) else str(one.default)
         if one.name != "activation":  # from Python alone
             assert re.search(rf"\(default: {default}\)|{default} \(default\)", texts[one.name]), one.name
-    shapes = [Recipe(hidden=(3,), model=model).build(2).layers[0].weight.shape for model in ("linear", "mlp")]
+    shapes = [build(Recipe(hidden=(3,), model=model), 2).layers[0].weight.shape for model in ("linear", "mlp")]
     assert shapes == [(1, 2), (3, 2)]
 
 

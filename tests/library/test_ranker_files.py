@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,15 +83,6 @@ def test_a_tensor_that_is_shorter_of_another_type_or_not_finite_is_refused(name:
                 rb.load(path)
 
 
-def test_files_of_earlier_versions_have_the_settings_of_their_time(path: Path) -> None:
-    path.write_bytes(saved("matrix-factorization"))
-    recipe = rb.load(path).recipe
-    for name in ("missing_features", "negative_sampling"):
-        rewrite(path, lambda header, tensors, name=name: header["recipe"].pop(name))
-    rewrite(path, lambda header, tensors: header["recipe"].update(kernel="sigmoid"))
-    assert rb.load(path).recipe == replace(recipe, missing_features="refuse", negative_sampling="once")
-
-
 Change = Callable[[Path], object]
 
 
@@ -170,9 +160,8 @@ REFUSED: list[tuple[str, Change, str]] = [
     # A newer format is named before damage.
     ("encoded", content(lambda data: data.replace(b"ranker/2", b"ranker/3")),
      "found ranker/3, .*: a newer version of rankbound wrote it; update"),
-    # Earlier versions recorded the smooth step, which could be that of the Laplace distribution.
     ("linear", parts(lambda header, tensors: header["recipe"].update(kernel="laplace")),
-     ".*kernel: found laplace, expected sigmoid, .*; train it again"),
+     ".*kernel: found a setting that the training of a ranker does not have; .*; train it again"),
     ("attention", parts(lambda header, tensors: header["recipe"].update(blocks=10**6)),
      f"{FIT}.*the recipe has 1000000 blocks"),
     ("mcrank", tensor("model.trees", lambda trees: trees[trees != 10]), f"{FIT}.*LightGBM cannot read"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare, statistics
-from rankbound.compare.margins import REPEATABILITY, Effect, against_margin, detectable, noise_margin
+from rankbound.compare.comparison import REPEATABILITY, Effect, against_margin, detectable, noise_margin
 from rankbound.compare.scores import scores_of_frame
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
@@ -60,7 +60,7 @@ def test_holm_is_the_closure_of_bonferroni() -> None:
 
 
 @pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh"])
-def test_corrections_do_not_depend_on_order_tests_that_were_not_made_or_other_families(correction: str) -> None:
+def test_corrections_do_not_depend_on_order_or_tests_that_were_not_made(correction: str) -> None:
     p_values = np.array([0.04, 0.001, 0.3, 0.04, 0.9, 0.013])
     found = np.array(statistics.corrected(p_values, correction=correction))
     expected = {
@@ -71,8 +71,7 @@ def test_corrections_do_not_depend_on_order_tests_that_were_not_made_or_other_fa
     assert found == pytest.approx(expected[correction])
     order = [3, 5, 0, 4, 1, 2]
     assert statistics.corrected(p_values[order], correction=correction) == found[order].tolist()
-    several = statistics.corrected([*p_values, math.nan, 0.5], [*"aaaaaa", "a", "b"], correction)
-    assert several == pytest.approx([*found, math.nan, 0.5], nan_ok=True)
+    assert statistics.corrected([*p_values, math.nan], correction) == pytest.approx([*found, math.nan], nan_ok=True)
 
 
 class TestOtherTests:
@@ -106,11 +105,10 @@ class TestOtherTests:
 
 
 class TestIntervals:
-    @pytest.mark.parametrize("method", ["BCa", "percentile"])
-    def test_they_are_scipys(self, method: str) -> None:
-        theirs = stats.bootstrap((D,), np.mean, method=method, n_resamples=9999, rng=3).confidence_interval
+    def test_they_are_scipys(self) -> None:
+        theirs = stats.bootstrap((D,), np.mean, n_resamples=9999, rng=3).confidence_interval
         width = theirs.high - theirs.low
-        assert statistics.interval_of_mean(D, method=method) == pytest.approx(tuple(theirs), abs=0.03 * width)
+        assert statistics.interval_of_mean(D) == pytest.approx(tuple(theirs), abs=0.03 * width)
 
     def test_the_t_interval_and_both_tests_against_a_margin_are_scipys(self) -> None:
         theirs, found = stats.ttest_rel(A, B), against_margin(statistics.over_units(D), 0.05, "topics")
@@ -132,12 +130,10 @@ class TestIntervals:
         low, high = statistics.bootstrap(correlation, np.stack([A, A + B]), resamples=999)
         assert low < np.corrcoef(A, A + B)[0, 1] < high
         skewed = RANDOM.exponential(1, 60) ** 2
-        plain = statistics.interval_of_mean(skewed, method="percentile")
+        plain = statistics.percentiles(statistics.drawn_means(skewed, 9999, 0), 0.955)
         assert all(one > other for one, other in zip(statistics.interval_of_mean(skewed), plain, strict=True))
         assert statistics.interval_of_mean(np.full(5, 0.25)) == (0.25, 0.25)
         assert all(map(math.isnan, statistics.interval_of_mean(np.array([0.25]))))
-        with pytest.raises(ValueError, match=r"bca.*BCa"):
-            statistics.bootstrap(np.mean, D, method="bca")
 
 
 class TestEffects:
@@ -377,7 +373,6 @@ class TestWhatIsNotTested:
         found = adjust(rows)
         assert found[0].p_adjusted == pytest.approx(2 * rows[0].p_value)
         assert math.isnan(found[1].p_adjusted)
-        assert adjust(rows, ["x", "x", "y"])[0].p_adjusted == rows[0].p_value
         for name, value in {"confidence": 95, "resamples": 3, "flips": 0, "interval": "bca", "margin": "seed"}.items():
             with pytest.raises(ValueError, match=name):
                 Settings(**{name: value})

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Pair, PairedScores, per_unit
 from rankbound.compare.statistics import Estimate, over_trainings
 from rankbound_study.claims import lists, registry, verdict_table

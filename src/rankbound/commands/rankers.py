@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists, Run
     from rankbound.io.packed import Pack
     from rankbound.metrics import Metric
-    from rankbound.training.cross_validation import CrossValidated
+    from rankbound.training.splits import CrossValidated
 
 FOLD = "{fold}"
 FOLDS = 5
@@ -165,8 +165,7 @@ def score(arguments: argparse.Namespace) -> None:
 
 def _test_of(arguments: argparse.Namespace) -> tuple[int, _Test]:
     """Return the number of folds that are dealt, or of given splits, and the test of a recipe on them."""
-    from rankbound.training.cross_validation import cross_validate, cross_validate_splits
-    from rankbound.training.splits import Split
+    from rankbound.training.splits import Split, cross_validate, cross_validate_splits
 
     if not arguments.splits:
         if arguments.lists is None:

@@ -29,7 +29,7 @@ _LONGEST_NAME = 200
 def fuse(arguments: argparse.Namespace) -> None:
     """Fuse several runs into one, and write it."""
     from rankbound.fusion import Fusion, tune_fusion
-    from rankbound.io.files import write_run
+    from rankbound.io.files import read_run, write_run
     from rankbound.metrics import metric
 
     weights, topics, several = arguments.weights, _topics_of(arguments), len(arguments.metrics)
@@ -41,18 +41,16 @@ def fuse(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"-m: found {', '.join(arguments.metrics)}, expected the one metric to tune by")
     vector = weights if weights is None or weights == ["grid"] else list(map(float, weights))
     with plain_errors():
+        runs = [read_run(path, format=arguments.format) for path in arguments.run_files]
         how = {"normalise": arguments.normalise}
         if arguments.qrels is None:
             fusion = Fusion(arguments.method, **how, weights=None if vector is None else tuple(vector))
         else:
-            how |= {"weights": "grid" if vector == ["grid"] else vector, "topics": topics, "format": arguments.format}
+            how |= {"weights": "grid" if vector == ["grid"] else vector, "topics": topics}
             chosen = metric(*(arguments.metrics or ["nDCG@10"]), names=arguments.names)
-            fusion = tune_fusion(arguments.run_files, arguments.method, arguments.qrels, chosen, **how)
-            if fusion.tried:
-                print(
-                    f"{fusion}: {chosen} {fusion.tried[str(fusion)]:.4f}, of {quantity(len(fusion.tried), 'setting')}"
-                )
-        fused = fusion(arguments.run_files, format=arguments.format)
+            fusion = tune_fusion(runs, arguments.method, arguments.qrels, chosen, **how)
+            print(f"{fusion}: {chosen} {fusion.tried[str(fusion)]:.4f}, of {quantity(len(fusion.tried), 'setting')}")
+        fused = fusion(runs)
     write_run(arguments.out, fused, tag=arguments.tag)
     print(f"fused {quantity(len(fused.items), 'item')} of {quantity(len(fused.topics), 'topic')}")
     print(f"wrote {arguments.out}")
@@ -144,8 +142,7 @@ def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"]
     with needs_extra("statistics"):
         import scipy  # noqa: F401
 
-    from rankbound.compare.comparison import NOISE, Settings
-    from rankbound.compare.margins import MARGIN
+    from rankbound.compare.comparison import MARGIN, NOISE, Settings
 
     margin: Any = MARGIN if arguments.margin == "default" else arguments.margin
     if margin not in (None, NOISE):

@@ -1,37 +1,48 @@
-"""Compare two systems on one metric: estimates, intervals and tests of the difference."""
+r"""Compare two systems on one metric: estimates, intervals, effect sizes and tests of the difference, or of a margin.
+
+A difference that is not significant shows neither "no worse" nor "alike". With the margin $\Delta$, in units of the
+metric, and the mean gain $g$ of A over B (the difference, negated where lower is better):
+
+- *no worse* (non-inferiority): $g \le -\Delta$ is rejected at 5 %, one-sided;
+- *alike* (equivalence, two one-sided tests): both $g \le -\Delta$ and $g \ge \Delta$ are rejected at 5 %, that is, the
+  90 % interval lies inside the margin.
+
+Both are t tests: sign flips assume exchangeable systems, which contradicts a hypothesis with a margin.
+
+Source: Schuirmann 1987, "A comparison of the two one-sided tests procedure and the power approach for assessing the
+equivalence of average bioavailability".
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rankbound.compare.margins import LEVEL, TIE, Effect, MarginTest, against_margin, detectable, noise_margin
+from rankbound.compare import statistics
 from rankbound.compare.scores import Floats, Gaps, Integers, Pair, any_over, per_unit
-from rankbound.compare.statistics import (
-    CONFIDENCE,
-    CORRECTIONS,
-    FLIPS,
-    LEAST_MEMBERS,
-    LEAST_TRAININGS,
-    METHODS,
-    RESAMPLES,
-    TESTS,
-    can_reach,
-    corrected,
-    interval_of_mean,
-    over_members,
-    over_trainings,
-    over_units,
-    p_value_of_mean,
-    seed_deviation,
-)
+from rankbound.compare.statistics import Estimate, over_members, over_units, seed_deviation
 from rankbound.texts import html, html_notes, html_table, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+POWER = 0.8
+LEVEL = 0.05
+"""The significance level of every test, after correction for multiple tests."""
+
+TIE = 1e-9
+"""Scores that differ by less count as equal: means over seeds differ by rounding."""
+
+MARGIN = 0.01
+"""The default margin, for metrics from 0 to 1. A margin is a judgement of what matters, made before measuring."""
+
+REPEATABILITY = 1.959963984540054 * math.sqrt(2)
+"""The repeatability limit of ISO 5725 in standard deviations: 95 % of the differences between two results that differ
+by chance alone lie within it."""
 
 NOISE = "noise"
 """The margin derived from the variance between seeds, instead of a number."""
@@ -50,7 +61,7 @@ class Settings:
 
     Attributes:
         confidence: level of the intervals.
-        interval: `BCa`, `percentile` or `t`.
+        interval: `BCa`, a bootstrap, or `t`.
         resamples, flips: number of bootstrap resamples and of sign flips.
         seed: of the resamples and the flips.
         test: of the difference over topics: `flips` (random sign flips), `t` (Student's, paired) or `wilcoxon`. Margins
@@ -64,10 +75,10 @@ class Settings:
         ValueError: a setting is out of range, or a number of flips is given for a test without them.
     """
 
-    confidence: float = CONFIDENCE
-    interval: str = METHODS[0]
-    resamples: int = RESAMPLES
-    flips: int = FLIPS
+    confidence: float = statistics.CONFIDENCE
+    interval: str = statistics.METHODS[0]
+    resamples: int = statistics.RESAMPLES
+    flips: int = statistics.FLIPS
     seed: int = 0
     test: str = "flips"
     correction: str = "holm"
@@ -77,18 +88,66 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:
             raise ValueError(f"confidence: found {self.confidence}, expected a share such as 0.95")
-        for name, known in (("interval", METHODS), ("test", TESTS), ("correction", CORRECTIONS)):
+        known_tests = {"interval": statistics.METHODS, "test": statistics.TESTS, "correction": statistics.CORRECTIONS}
+        for name, known in known_tests.items():
             if (value := getattr(self, name)) not in known:
                 raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(known)}")
         for name in ("resamples", "flips"):
             if getattr(self, name) < 99:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 99")
-        if self.test != "flips" and self.flips != FLIPS:
+        if self.test != "flips" and self.flips != statistics.FLIPS:
             raise ValueError(
                 f"flips: found {self.flips} beside test {self.test!r}, which has none: leave one of them out"
             )
         if isinstance(self.margin, str) and self.margin != NOISE:
             raise ValueError(f"margin: found {self.margin!r}, expected a number or {NOISE!r}")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Effect sizes of a difference.
+
+    Attributes:
+        standardised: mean over standard deviation of the differences (Cohen's d_z); NaN if they are constant.
+        superiority: the probability that A is better on a unit; a tie counts half.
+        wins, ties, losses: number of units on which A is better, equal (within 1e-9) and worse.
+    """
+
+    standardised: float
+    superiority: float
+    wins: int
+    ties: int
+    losses: int
+
+    @classmethod
+    def of(cls, differences: Floats, higher_is_better: bool = True) -> "Effect":
+        """Return the effect sizes of the differences A - B `(n_units,)`, of at least one unit."""
+        gains = differences if higher_is_better else -differences
+        wins, losses = int((gains > TIE).sum()), int((gains < -TIE).sum())
+        ties = len(gains) - wins - losses
+        spread = float(differences.std(ddof=1)) if len(differences) > 1 and np.ptp(differences) > TIE else math.nan
+        return cls(float(differences.mean()) / spread, (wins + ties / 2) / len(gains), wins, ties, losses)
+
+
+@dataclass(frozen=True)
+class MarginTest:
+    """Tests of a difference against a margin.
+
+    Attributes:
+        margin: in units of the metric.
+        low, high: the 90 % interval of the difference A - B, which decides both tests at 5 %.
+        p_not_worse, p_alike: p-values of the non-inferiority and the equivalence test.
+        covers: the sources of variance: "topics", or "topics and trainings" with several seeds.
+        verdict: A compared with B at 5 %: "alike", "no worse", "worse" (by more than the margin) or "undecided".
+    """
+
+    margin: float
+    low: float
+    high: float
+    p_not_worse: float
+    p_alike: float
+    covers: str
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -222,17 +281,18 @@ def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str]
     if n > 1:
         estimate = over_units(differences) if members is None else over_members(differences, members)
         differing = _differing(differences)
-        decidable = members is not None or can_reach(differing, LEVEL)
-        covered = members is not None or can_reach(differing, min(LEVEL, 1 - settings.confidence))
+        decidable = members is not None or statistics.can_reach(differing, LEVEL)
+        covered = members is not None or statistics.can_reach(differing, min(LEVEL, 1 - settings.confidence))
         # The table of trainings is that of a noise floor, which takes two seeds in every fold.
         has_noise = members is None and decidable and len(seeds) > 0 and seeds.min() > 1
-        wider = over_trainings(pair.a - pair.b, pair.drawings) if has_noise else None
+        wider = statistics.over_trainings(pair.a - pair.b, pair.drawings) if has_noise else None
         testable = not any(map(_is_constant, (a, b, differences)))
         if testable:
-            found["p_value"] = p_value_of_mean(differences, members, settings.flips, settings.seed, settings.test)
+            of_test = (settings.flips, settings.seed, settings.test)
+            found["p_value"] = statistics.p_value_of_mean(differences, members, *of_test)
         if estimate is not None and covered:
             how = (settings.confidence, settings.resamples, settings.interval, settings.seed)
-            found["low"], found["high"] = interval_of_mean(differences, members, *how)
+            found["low"], found["high"] = statistics.interval_of_mean(differences, members, *how)
         if estimate is not None and decidable and testable:
             found["detectable"] = detectable(estimate)
             margin = noise_margin(pair) if isinstance(settings.margin, str) else settings.margin
@@ -251,12 +311,64 @@ def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str]
     return Comparison(n, pair.gaps.n_undefined, notes=tuple(notes), **found)
 
 
-def adjust(
-    comparisons: Sequence[Comparison], families: Sequence[str] | None = None, correction: str = "holm"
-) -> list[Comparison]:
-    """Return the comparisons with `p_adjusted`, by a correction of `Settings` within each family (by default all)."""
-    adjusted = corrected([comparison.p_value for comparison in comparisons], families, correction)
+def adjust(comparisons: Sequence[Comparison], correction: str = "holm") -> list[Comparison]:
+    """Return the comparisons of a family of tests with `p_adjusted`, by a correction of `Settings`."""
+    adjusted = statistics.corrected([comparison.p_value for comparison in comparisons], correction)
     return [replace(comparison, p_adjusted=p_value) for comparison, p_value in zip(comparisons, adjusted, strict=True)]
+
+
+def detectable(estimate: Estimate) -> float:
+    """Return the minimal detectable difference: the smallest true difference that a test finds with `POWER`.
+
+    It is computed for the two-sided t test at `LEVEL`, by the noncentral t distribution (normal for infinite degrees of
+    freedom); the randomisation test has the same power.
+    """
+    return _in_errors(estimate.degrees_of_freedom) * estimate.standard_error
+
+
+@lru_cache(maxsize=1024)
+def _in_errors(freedom: float) -> float:
+    """Return the minimal detectable difference in standard errors of the mean."""
+    from scipy import optimize, stats
+
+    critical = float(stats.t.isf(LEVEL / 2, freedom))
+
+    def missing(shift: float) -> float:
+        if math.isinf(freedom):
+            return float(stats.norm.sf(critical - shift)) - POWER
+        return float(stats.nct.sf(critical, freedom, shift)) - POWER
+
+    # The root lies between 0 and a shift far beyond the critical value.
+    return float(optimize.brentq(missing, 0.0, 10.0 + 3.0 * critical))
+
+
+def against_margin(estimate: Estimate, margin: float, covers: str, higher_is_better: bool = True) -> MarginTest:
+    """Test an estimated difference for non-inferiority and equivalence.
+
+    Raises:
+        ValueError: the margin is not a finite number above 0.
+    """
+    if not (margin > 0 and math.isfinite(margin)):
+        raise ValueError(f"margin: found {margin}, expected a number above 0, in units of the metric")
+    above, below = estimate.p_above(-margin), estimate.p_below(margin)
+    gain = estimate if higher_is_better else replace(estimate, mean=-estimate.mean)
+    not_worse, alike = gain.p_above(-margin), max(above, below)
+    worse = gain.p_below(-margin)
+    verdicts = {"alike": alike, "no worse": not_worse, "worse": worse, "undecided": 0.0}
+    verdict = next(name for name, p_value in verdicts.items() if p_value <= LEVEL)
+    return MarginTest(margin, *estimate.interval(1 - 2 * LEVEL), not_worse, alike, covers, verdict)
+
+
+def noise_margin(pair: Pair) -> float:
+    r"""Return the repeatability limit of two trainings of one system, in units of the metric; NaN for one seed.
+
+    $$\Delta = 1.96 \sqrt 2 \sqrt{(s_A^2 + s_B^2) / 2}$$
+
+    with the standard deviations $s_A$ and $s_B$ of the systems' means between seeds. The margin is estimated from the
+    data that it is applied to, with a large error for few seeds.
+    """
+    squares = [seed_deviation(values) ** 2 for values in (pair.a, pair.b)]
+    return REPEATABILITY * math.sqrt(sum(squares) / 2)
 
 
 class Measured(NamedTuple):
@@ -352,18 +464,18 @@ def _on_scores(a: Floats, b: Floats, members: Integers | None, settings: Setting
     if members is not None:
         count = len(np.unique(members))
         if over_members(differences, members) is None:
-            few = f"the pairs have only {count} members, and a test takes {LEAST_MEMBERS}"
-            return [*notes, f"not tested: {few if count < LEAST_MEMBERS else 'one member is in all pairs'}"]
+            few = f"the pairs have only {count} members, and a test takes {statistics.LEAST_MEMBERS}"
+            return [*notes, f"not tested: {few if count < statistics.LEAST_MEMBERS else 'one member is in all pairs'}"]
         notes.append(
             f"the pairs share {count} members: intervals and p are of the t distribution, with their dyadic error"
         )
         return [*notes, *approximate(OF_MEMBERS, count, "member")]
     differing = _differing(differences)
     only = f"the scores differ in only {quantity(differing, 'topic')}"
-    if not can_reach(differing, LEVEL):
+    if not statistics.can_reach(differing, LEVEL):
         none = "" if settings.test == "t" else ", and no difference could be significant"
         return notes or [f"no interval{none}: {only}"]
-    if not can_reach(differing, 1 - settings.confidence):
+    if not statistics.can_reach(differing, 1 - settings.confidence):
         notes.append(f"no {settings.confidence * 100:g} % interval: {only}")
     return [*notes, *approximate(OF_TOPICS, len(a), "topic")]
 
@@ -379,7 +491,7 @@ def _on_seeds(pair: Pair, margin_of_noise: bool) -> list[str]:
         return [f"{which}: the variance between trainings is unknown{margin}"]
     if math.isnan(seed_deviation(pair.a - pair.b)):
         return ["the variance between trainings is unknown: seeds of a fold have no topic in common"]
-    if seeds.sum() < LEAST_TRAININGS:
+    if seeds.sum() < statistics.LEAST_TRAININGS:
         return ["two trainings: an interval that covers new trainings takes at least three"]
     return approximate(OF_TRAININGS, int(seeds.sum()), "training")
 

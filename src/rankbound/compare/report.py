@@ -1,32 +1,123 @@
-"""Reports: comparisons of systems, and systems by metrics, as text, Markdown, LaTeX, JSON, CSV or a data frame."""
+"""Reports: comparisons of systems, and systems by metrics: text, Markdown, HTML, LaTeX, JSON, CSV or a data frame."""
 
 import csv
 import io
 import json
 import math
+import re
+import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rankbound.compare.comparison import DIFFERENCES, Cells, Comparison, Settings
-from rankbound.compare.margins import LEVEL, TIE
+from rankbound.compare.comparison import DIFFERENCES, LEVEL, TIE, Cells, Comparison, Settings
 from rankbound.compare.statistics import CORRECTIONS, TESTS, interval_of_mean
-from rankbound.compare.tables import BETTER, WORSE, Cell, Table, latex_comments, markdown
-from rankbound.evaluation import Evaluation, shown, summary
+from rankbound.evaluation import Evaluation, aligned, shown, summary
 from rankbound.io.files import needs_extra
 from rankbound.metrics import Metric
-from rankbound.texts import html_notes, printable, quantity, require_one_of
+from rankbound.texts import html, html_notes, html_table, printable, quantity, require_one_of
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
+BETTER, WORSE = "†", "‡"
+"""Marks of a value that is significantly better, or worse, than another one."""
+
+_LATEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": "$<$",
+    ">": "$>$",
+    "≤": r"$\le$",
+    "\N{NO-BREAK SPACE}": "~",
+    BETTER: r"$^{\dagger}$",
+    WORSE: r"$^{\ddagger}$",
+}
+_SIGNED = re.compile(r"(?<![\w.])[+-](?=\d)")
+_AT_MOST = "\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}"
+_LEGEND_WIDTH = 1.4
+"""Characters of small print on a line, by those of the table's digits above it."""
+_LEAST_LEGEND = 48
 _MEANINGS = {BETTER: "better", WORSE: "worse"}
 _NONE, _SYSTEM = shown(math.nan), "System"
 _TEXT_COLUMNS = ("", "metric", "over", "A is")
 """Columns of words; all others hold numbers."""
+
+
+class Cell(NamedTuple):
+    """The text of a cell, whether it is bold, and a mark behind it that takes no room among the digits."""
+
+    text: str
+    strong: bool = False
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells, the header first, with a title that may be empty; columns with headers in `words` align left."""
+
+    title: str
+    rows: Sequence[Sequence[Cell]]
+    words: Collection[str]
+
+    def text(self) -> str:
+        """Return the table as text, in which `*` stands behind bold cells."""
+        behind = [[cell.mark + "*" * cell.strong for cell in row] for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(*behind, strict=True)]
+        cells = [
+            [printable(cell.text) + after.ljust(width) for cell, after, width in zip(row, marks, widths, strict=True)]
+            for row, marks in zip(self.rows, behind, strict=True)
+        ]
+        header, *rows = aligned(cells, self.words).split("\n")
+        title = [self.title] if self.title else []
+        return "\n".join([*title, header, "─" * max(map(len, [header, *rows])), *rows])
+
+    def markdown(self) -> str:
+        """Return the table in Markdown, below its title in bold type."""
+        rule = [":--" if cell.text in self.words else "--:" for cell in self.rows[0]]
+        header, *rows = self._cells("**{}**", markdown)
+        lines = "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
+        return f"**{self.title}**\n\n{lines}" if self.title else lines
+
+    def html(self) -> str:
+        """Return the table in HTML, below its title."""
+        cells = self._cells("<strong>{}</strong>", html)
+        title = f"<p><strong>{html(self.title)}</strong></p>" if self.title else ""
+        return title + html_table(cells, {html(word) for word in self.words})
+
+    def latex(self, legend: str = "") -> str:
+        r"""Return a `tabular` of the package booktabs, with a comment for its title and rows of small print below.
+
+        The marks have no width: digits stay below digits.
+        """
+        kinds = "".join("l" if cell.text in self.words else "r" for cell in self.rows[0])
+        lines = (" & ".join(cells) + r" \\" for cells in self._cells(r"\textbf{{{}}}", latex, r"\rlap{{{}}}"))
+        # Behind the end of a row, or a rule, these letters begin its options.
+        header, *rows = (f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines)
+        widths = [max(len(row[place].text) for row in self.rows) + 2 for place in range(len(kinds))]
+        room = max(_LEAST_LEGEND, round(_LEGEND_WIDTH * sum(widths)))
+        text = printable(legend).replace(" ≤ ", _AT_MOST)
+        ways = [textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) for width in range(9, room)]
+        # The fewest lines, of lengths as equal as can be.
+        wrapped = min(ways, key=lambda lines: (len(lines), max(map(len, lines), default=0)))
+        small = (rf"\multicolumn{{{len(kinds)}}}{{l}}{{\footnotesize {latex(line)}}} \\" for line in wrapped)
+        title = latex_comments([self.title] if self.title else [])
+        above, below = [*title, rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", header, r"\midrule"], r"\bottomrule"
+        return "\n".join([*above, *rows, below, *small, r"\end{tabular}"])
+
+    def _cells(self, strong: str, escape: Callable[[str], str], mark: str = "{}") -> list[list[str]]:
+        """Return the escaped texts of all cells, bold ones in a pattern, with any marks in another behind them."""
+
+        def text(cell: Cell) -> str:
+            behind = mark.format(escape(cell.mark)) if cell.mark else ""
+            return (strong if cell.strong else "{}").format(escape(cell.text)) + behind
+
+        return [list(map(text, row)) for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -135,7 +226,8 @@ class Report(Printed):
 
     def to_json(self) -> str:
         """Return the comparisons as JSON: numbers with all their digits, null if undefined."""
-        return _json({"a": self.a, "b": self.b, **self.content(), "notes": list(self.notes)})
+        content = {"a": self.a, "b": self.b, **self.content(), "notes": list(self.notes)}
+        return json.dumps(content, indent=2, ensure_ascii=False)
 
     def content(self) -> dict[str, Any]:
         """Return the settings and the comparisons for JSON."""
@@ -320,8 +412,8 @@ class SystemsTable(Printed):
         """Return means, best systems and comparisons as JSON: numbers with all their digits, null if undefined."""
         systems = {name: summary(evaluation) for name, evaluation in self.evaluations.items()}
         tests = {} if self.report is None else self.report.content()
-        notes = list(self.notes)
-        return _json({"baseline": self.baseline, "systems": systems, "best": self.best(), **tests, "notes": notes})
+        content = {"baseline": self.baseline, "systems": systems, "best": self.best(), **tests}
+        return json.dumps(content | {"notes": list(self.notes)}, indent=2, ensure_ascii=False)
 
     def _flat_rows(self) -> list[dict[str, Any]]:
         rows, best, settings = [], self.best(), self.report.settings if self.report is not None else None
@@ -413,5 +505,18 @@ def _plain(found: Comparison) -> dict[str, Any]:
     return plain
 
 
-def _json(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False)
+def markdown(text: str) -> str:
+    """Return a text with the characters escaped that Markdown acts on."""
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", printable(text))
+
+
+def latex(text: str) -> str:
+    """Return a text with the characters escaped that LaTeX acts on, and signs of numbers as mathematics."""
+    escaped = "".join(_LATEX.get(letter, letter) for letter in printable(text))
+    # Two hyphens would become a dash.
+    return _SIGNED.sub(lambda sign: f"${sign[0]}$", escaped).replace("--", "-{}-")
+
+
+def latex_comments(lines: Sequence[str]) -> list[str]:
+    """Return lines of LaTeX that it ignores."""
+    return [f"% {printable(line)}" for line in lines]

@@ -1,6 +1,5 @@
 """Evaluate several runs, and compare runs or files of per-topic scores, topic by topic."""
 
-import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankbound.compare.comparison import Settings, adjust, compare
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL, Settings, adjust, compare
 from rankbound.compare.report import Report, Row, SystemsTable
 from rankbound.compare.scores import SYSTEM, TRAINING, scores_of_frame
 from rankbound.compare.statistics import CORRECTIONS
@@ -324,7 +322,7 @@ def report_of(a: str, b: str, rows: Sequence[Row], settings: Settings, notes: Se
 
 
 def _source_of_file(path: Path) -> Source:
-    """Read scores from JSON (`rankbound evaluate --per-topic --json`), CSV, TSV or parquet with a column `topic`.
+    """Read scores from CSV (as `rankbound evaluate --csv` writes), TSV or parquet with a column `topic`.
 
     All numeric columns except `fold` and `seed` are metrics; those without a name are the index of a data frame.
 
@@ -334,9 +332,21 @@ def _source_of_file(path: Path) -> Source:
     import polars as pl
 
     from rankbound.io.table_columns import has_no_name
+    from rankbound.io.text_files import separator_of
 
     try:
-        frame = _read_scores(path)
+        if path.suffix == ".parquet":
+            frame = pl.read_parquet(path, glob=False)
+        else:
+            frame = pl.read_csv(
+                path,
+                separator=separator_of(path),
+                infer_schema_length=None,
+                # Topics are text: 007 is not 7.
+                schema_overrides={"topic": pl.String},
+                null_values=["", "-", "NaN", "nan"],
+                glob=False,
+            )
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise DataError(f"{path}: cannot be read as per-topic scores ({str(error).splitlines()[0]})") from error
     if "topic" not in frame.columns:
@@ -366,30 +376,3 @@ def _labels_of(names: Sequence[str | Path]) -> list[str]:
         return ["A", "B"]
     short = [Path(name).name for name in names]
     return short if len(set(short)) == len(short) else [str(name) for name in names]
-
-
-def _read_scores(path: Path) -> "pl.DataFrame":
-    """Read a table, or the values by topic of `rankbound evaluate --per-topic --json`."""
-    import polars as pl
-
-    from rankbound.io.text_files import separator_of
-
-    if path.suffix == ".parquet":
-        return pl.read_parquet(path, glob=False)
-    if path.suffix != ".json":
-        # Topics are text: 007 is not 7.
-        return pl.read_csv(
-            path,
-            separator=separator_of(path),
-            infer_schema_length=None,
-            schema_overrides={"topic": pl.String},
-            null_values=["", "-", "NaN", "nan"],
-            glob=False,
-        )
-    content: Any = json.loads(path.read_text(encoding="utf-8"))
-    per_topic = content.get("per_topic") if isinstance(content, dict) else None
-    if not isinstance(per_topic, dict) or not all(isinstance(row, dict) for row in per_topic.values()):
-        raise ValueError("there is no object 'per_topic' in it: write it with rankbound evaluate --per-topic --json")
-    names = list(dict.fromkeys(name for row in per_topic.values() for name in row))
-    columns = [pl.Series(name, [row.get(name) for row in per_topic.values()], strict=True) for name in names]
-    return pl.DataFrame([pl.Series("topic", list(per_topic), dtype=pl.String), *columns])

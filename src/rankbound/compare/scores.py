@@ -81,11 +81,7 @@ class PairedScores:
 
     @classmethod
     def of_matrix(
-        cls,
-        matrix: Any,
-        systems: Sequence[str],
-        units: Sequence[str] | None = None,
-        members: Integers | None = None,
+        cls, matrix: Any, systems: Sequence[str], units: Sequence[str] | None = None, members: Integers | None = None
     ) -> "PairedScores":
         """Return the scores of a matrix `(n_units, n_systems)`: one run per system, without folds and seeds."""
         values = np.asarray(matrix, dtype=np.float64)

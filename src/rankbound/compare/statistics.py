@@ -58,9 +58,8 @@ from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, 
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
-METHODS = ("BCa", "percentile", "t")
-"""Two bootstrap intervals, and the t interval."""
-BOOTSTRAP = METHODS[:2]
+METHODS = ("BCa", "t")
+"""The bootstrap interval, and the t interval."""
 
 FLIPS = 9999
 """Number of random sign vectors: p-values are multiples of 1 / (FLIPS + 1)."""
@@ -139,14 +138,10 @@ def over_units(differences: Floats) -> Estimate:
 
 
 def over_trainings(cells: Floats, drawings: Integers | None = None) -> Estimate | None:
-    """Estimate the mean over units and trainings.
+    """Estimate the mean of `cells` `(n_units, n_folds, n_seeds)`, NaN without a score, over units and trainings.
 
-    Args:
-        cells: `(n_units, n_folds, n_seeds)`, NaN where there is no score.
-        drawings: `(n_folds,)`, numbers that identify the drawing of each fold; by default, all are of one.
-
-    Returns:
-        The estimate; None for fewer than three trainings, or a single fold whose seeds no list connects.
+    `drawings` `(n_folds,)` are numbers that identify the drawing of each fold; by default, all are of one. None is
+    returned for fewer than three trainings, or a single fold whose seeds no list connects.
     """
     fits, in_lists = _fits(cells)
     scored = np.isfinite(cells)
@@ -235,22 +230,14 @@ def over_members(values: Floats, members: Integers) -> Estimate | None:
     Source: Fafchamps and Gubert 2007, "The formation of risk sharing networks"; Aronow, Samii and Assenova 2015,
     "Cluster-robust variance estimation for dyadic data".
 
-    Args:
-        values: `(n_pairs,)`, at least one.
-        members: `(n_pairs, 2)`, numbers that identify the members.
+    Of `values` `(n_pairs,)`, numbers identify the `members` `(n_pairs, 2)`; ValueError for other shapes, or no pair.
+    None is returned for fewer than five members or two different pairs, or if a member is in all pairs.
 
-    Returns:
-        The estimate; None for fewer than five members or two different pairs, or if a member is in all pairs.
-
-    Raises:
-        ValueError: `members` has another shape than `(n_pairs, 2)`, or there is no pair.
-
-    Examples:
-        >>> right = np.array([1.0, 0.0, 1.0, 0.0])
-        >>> round(over_members(right, np.array([[1, 2], [3, 4], [5, 6], [7, 8]])).standard_error, 4)
-        0.2887
-        >>> round(over_members(right, np.array([[1, 2], [3, 4], [1, 6], [7, 8]])).standard_error, 4)
-        0.3536
+    >>> right = np.array([1.0, 0.0, 1.0, 0.0])
+    >>> round(over_members(right, np.array([[1, 2], [3, 4], [5, 6], [7, 8]])).standard_error, 4)
+    0.2887
+    >>> round(over_members(right, np.array([[1, 2], [3, 4], [1, 6], [7, 8]])).standard_error, 4)
+    0.3536
     """
     n = len(values)
     if not n or members.shape != (n, 2):
@@ -334,7 +321,7 @@ def interval_of_mean(
     swapped = len(unequal) > 0 and bool(known[unequal[0]] < mirrored[unequal[0]])
     drawn = mirrored if swapped else known
     resampled = drawn_means(drawn, resamples, seed)
-    low, high = bootstrap(lambda sample, axis: sample.mean(axis), drawn, level, method=method, resampled=resampled)
+    low, high = bootstrap(lambda sample, axis: sample.mean(axis), drawn, level, resampled=resampled)
     return (-high, -low) if swapped else (low, high)
 
 
@@ -417,9 +404,7 @@ def sign_flip(differences: Floats, flips: int = FLIPS, seed: int = 0) -> float:
     return reached / (flips + 1)
 
 
-def corrected(
-    p_values: Sequence[float], families: Sequence[str] | None = None, correction: str = "holm"
-) -> list[float]:
+def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float]:
     r"""Return adjusted p-values, in the order of the input.
 
     Of the ascending p-values of $m$ tests, `holm`, `bonferroni` and `bh` (Benjamini-Hochberg) return
@@ -428,8 +413,7 @@ def corrected(
     \min_{j \ge i} \min(1, m p_{(j)} / j)$$
 
     The first two control the family-wise error rate, the third the false discovery rate. NaNs, of tests that were not
-    made, stay NaN and do not count in the number $m$ of tests. With `families`, the name of each test's family, they
-    are adjusted within each.
+    made, stay NaN and do not count in the number $m$ of tests.
 
     Source: Holm 1979, "A simple sequentially rejective multiple test procedure"; Benjamini and Hochberg 1995,
     "Controlling the false discovery rate: a practical and powerful approach to multiple testing".
@@ -438,18 +422,16 @@ def corrected(
     [0.03, 0.04, 0.04]
     """
     values, adjusted = np.array(p_values, dtype=np.float64), np.full(len(p_values), math.nan)
-    names = np.array([""] * len(values) if families is None else families)
-    for name in np.unique(names):
-        tested = np.flatnonzero((names == name) & ~np.isnan(values))
-        ascending = tested[np.argsort(values[tested], kind="stable")]
-        m, sizes = len(tested), values[ascending]
-        if correction == "holm":
-            raised = np.maximum.accumulate(np.arange(m, 0, -1) * sizes)
-        elif correction == "bonferroni":
-            raised = m * sizes
-        else:
-            raised = np.minimum.accumulate((m / np.arange(1, m + 1) * sizes)[::-1])[::-1]
-        adjusted[ascending] = np.minimum(1.0, raised)
+    tested = np.flatnonzero(~np.isnan(values))
+    ascending = tested[np.argsort(values[tested], kind="stable")]
+    m, sizes = len(tested), values[ascending]
+    if correction == "holm":
+        raised = np.maximum.accumulate(np.arange(m, 0, -1) * sizes)
+    elif correction == "bonferroni":
+        raised = m * sizes
+    else:
+        raised = np.minimum.accumulate((m / np.arange(1, m + 1) * sizes)[::-1])[::-1]
+    adjusted[ascending] = np.minimum(1.0, raised)
     return adjusted.tolist()
 
 
@@ -458,7 +440,6 @@ def bootstrap(
     values: Floats,
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
-    method: str = METHODS[0],
     seed: int = 0,
     resampled: Floats | None = None,
 ) -> tuple[float, float]:
@@ -471,17 +452,12 @@ def bootstrap(
     - resamples with an undefined statistic (NaN or infinite) are ignored;
     - if the BCa correction is undefined, as when hardly any resamples differ, the percentile interval is returned;
     - the interval is NaN for fewer than two units, or if no resample defines the statistic.
-
-    Raises:
-        ValueError: `method` is not a bootstrap method.
     """
     from scipy import stats
 
     columns = np.atleast_2d(values)
     if columns.shape[1] < 2:
         return math.nan, math.nan
-    if method not in BOOTSTRAP:
-        raise ValueError(f"method: found {method!r}, expected one of {', '.join(BOOTSTRAP)}")
     known = SimpleNamespace(bootstrap_distribution=resampled)
     how = {"n_resamples": resamples} if resampled is None else {"n_resamples": 0, "bootstrap_result": known}
     with warnings.catch_warnings():
@@ -494,7 +470,7 @@ def bootstrap(
             vectorized=True,
             batch=max(1, _NUMBERS_AT_ONCE // columns.size),
             confidence_level=confidence,
-            method=method,
+            method="BCa",
             rng=np.random.default_rng(seed),
             **how,
         )

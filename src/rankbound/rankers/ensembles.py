@@ -56,7 +56,7 @@ from rankbound.kernels import usable
 from rankbound.kernels.formulas import Floats
 from rankbound.losses import RankingLoss
 from rankbound.metrics import Metric
-from rankbound.rankers.columns import Columns, Performance, Selection
+from rankbound.rankers import Columns, Performance, Selection
 from rankbound.rankers.linear import Pairs
 
 NEARLY_ONE = 1 - 1e-9

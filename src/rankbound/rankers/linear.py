@@ -26,10 +26,10 @@ $y = 2^{grade} - 1$ that has to be right at the top of each list, and not too hi
 whose gain is at least the $k$-th largest of their list, it minimises
 
 $$\tfrac12 \|w\|^2 + C \sum_q P(q)\, L_q, \qquad
-  L_q = \sum_{j \in T} (f_j - y_j)^2 + u \sum_{j \notin T} (f_j - y_j)_+^2, \qquad f_j = w \cdot x_j + b$$
+  L_q = \sum_{j \in T} (f_j - y_j)^2 + \sum_{j \notin T} (f_j - y_j)_+^2, \qquad f_j = w \cdot x_j + b$$
 
 The papers allow other thresholds than $y_j$ in the second sum, and take its largest term instead, which is no more than
-the sum. With $u \ge 1$ and the discounts $d_r$ of the first $k$ ranks, any scores lose at most
+the sum. With the discounts $d_r$ of the first $k$ ranks, any scores lose at most
 
 $$\max DCG_k - DCG_k(f) \le \sqrt{2 \sum_r d_r^2\ L_q}$$
 
@@ -55,7 +55,7 @@ from rankbound.kernels import usable
 from rankbound.kernels.formulas import Floats, Integers
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
-from rankbound.rankers.columns import ITEMS_AT_ONCE, Columns, Performance, Selection
+from rankbound.rankers import ITEMS_AT_ONCE, Columns, Performance, Selection
 from rankbound.ranks import descending_order
 
 COSTS = tuple(10.0**power for power in range(-4, 4))
@@ -278,14 +278,14 @@ def fit_coordinate_ascent(
 
 
 def fit_subset_ranking(
-    columns: Columns, selection: Selection, *, cost: float | None, top: int, rest_weight: float, epochs: int
+    columns: Columns, selection: Selection, *, cost: float | None, top: int, epochs: int
 ) -> dict[str, float]:
-    """Fit the regression of subset ranking, with `top` as $k$ and `rest_weight` as $u$; steps and cost as `fit_svm`."""
+    """Fit the regression of subset ranking, with `top` as $k$; steps and cost as `fit_svm`."""
     sizes, gains = np.diff(columns.offsets), np.exp2(columns.relevance) - 1
     segment = np.repeat(np.arange(len(sizes)), sizes)
     limits = gains[np.lexsort((-gains, segment))][columns.offsets[:-1] + np.minimum(sizes, top) - 1]
     tops = gains >= limits[segment]
-    shares, n = columns.shares[segment] * np.where(tops, 1.0, rest_weight), len(columns.values)
+    shares, n = columns.shares[segment], len(columns.values)
 
     def at(solution: Floats, cost: float) -> tuple[Floats, float]:
         """Return the excesses that count, and the objective."""

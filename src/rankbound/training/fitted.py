@@ -13,31 +13,19 @@ from torch import nn
 from rankbound.errors import DataError
 from rankbound.losses import RankingLoss, SmoothLoss, loss
 from rankbound.metrics import Metric
-from rankbound.rankers import ensembles, linear
-from rankbound.rankers.columns import Columns, Model, Selection
+from rankbound.rankers import Columns, Model, Selection, ensembles, linear
 from rankbound.texts import derive_seed
 from rankbound.training.models import ROWS_AT_ONCE, Steps
-from rankbound.training.recipe import (
-    ADARANK,
-    COORDINATE_ASCENT,
-    LAMBDAMART,
-    MCRANK,
-    PRANK,
-    RANKBOOST,
-    RANKSVM,
-    SUBSET_RANKING,
-    TREES,
-    Recipe,
-)
+from rankbound.training.recipe import TREES, Recipe, build
 from rankbound.training.trainer import Epoch, Part, Scorer
 
 FITS: Mapping[str, Callable[..., dict[str, float] | None]] = {
-    RANKSVM: linear.fit_svm,
-    ADARANK: ensembles.fit_adarank,
-    RANKBOOST: ensembles.fit_rankboost,
-    COORDINATE_ASCENT: linear.fit_coordinate_ascent,
-    SUBSET_RANKING: linear.fit_subset_ranking,
-    PRANK: linear.fit_prank,
+    "ranksvm": linear.fit_svm,
+    "adarank": ensembles.fit_adarank,
+    "rankboost": ensembles.fit_rankboost,
+    "coordinate-ascent": linear.fit_coordinate_ascent,
+    "subset-ranking": linear.fit_subset_ranking,
+    "prank": linear.fit_prank,
     **dict.fromkeys(TREES, ensembles.fit_trees),
 }
 """What fits each model; the names of its settings are those of a recipe."""
@@ -47,9 +35,9 @@ def objective_of(recipe: Recipe) -> RankingLoss:
     """Return the loss whose informative lists a model trains on; ValueError for one that is none of its."""
     if not recipe.takes_loss:
         # Regressions and classifications learn from lists of one grade; bins of features are of all items.
-        return loss("squared" if recipe.model in (SUBSET_RANKING, PRANK, *TREES) else "hinge")
+        return loss("squared" if recipe.model in ("subset-ranking", "prank", *TREES) else "hinge")
     objective = loss(recipe.loss, recipe.bound, recipe.temperature)
-    if recipe.model in (ADARANK, COORDINATE_ASCENT):
+    if recipe.model in ("adarank", "coordinate-ascent"):
         if not isinstance(objective, SmoothLoss):
             raise ValueError(
                 f"loss: found {recipe.loss} beside the model {recipe.model}, which maximises a metric; expected one, "
@@ -99,18 +87,18 @@ def fit(
 
 def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, selection: Selection) -> dict[str, Any]:
     """Fit a recipe's ranker, offer the selection its model after every epoch, and return the record, as `fit`."""
-    if recipe.model in (RANKSVM, SUBSET_RANKING) and recipe.cost is None and selection.held_out is None:
+    if recipe.model in ("ranksvm", "subset-ranking") and recipe.cost is None and selection.held_out is None:
         raise ValueError(
             "cost: found none, and no validation topics that choose it: expected a cost, such as 1, or validation "
             "lists, or a validation_share above 0"
         )
-    if recipe.model == PRANK and len(np.unique(columns.shares)) > 1:
+    if recipe.model == "prank" and len(np.unique(columns.shares)) > 1:
         raise ValueError(
             "list_weights: found weights that differ beside the model prank, whose steps are the same for all items"
         )
-    if recipe.model in (PRANK, MCRANK) and len(np.unique(columns.relevance)) < 2:
+    if recipe.model in ("prank", "mcrank") and len(np.unique(columns.relevance)) < 2:
         raise DataError(f"relevance: found {columns.relevance[0]:g} alone in training, expected two grades or more")
-    if recipe.model == LAMBDAMART and bool((columns.relevance % 1).any()):
+    if recipe.model == "lambdamart" and bool((columns.relevance % 1).any()):
         raise DataError("relevance: found grades that are no whole numbers, which lambdamart needs")
     purpose = "trees" if recipe.model in TREES else recipe.model.replace("-", " ")
     given: dict[str, Any] = {"objective": objective, "seed": derive_seed(purpose, recipe.seed)}
@@ -125,11 +113,11 @@ def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, select
 def model_of(recipe: Recipe, numbers: Model, n_features: int) -> nn.Module:
     """Return the model of a recipe from its numbers, which map the features of items to their scores."""
     tensors = {name: torch.from_numpy(values) for name, values in numbers.items()}
-    if recipe.model == RANKBOOST:
+    if recipe.model == "rankboost":
         return Steps(**tensors)
     if recipe.model in TREES:
         return ensembles.Trees(**tensors)
-    model = recipe.build(n_features)
+    model = build(recipe, n_features)
     model.load_state_dict({"layers.0.weight": tensors["weights"][None], "layers.0.bias": torch.zeros(1)})
     return model
 

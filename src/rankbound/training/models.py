@@ -1,12 +1,16 @@
-"""The models that rankers train: networks of scaled features, and matrix factorisation.
+"""The models that rankers train: networks of scaled features, matrix factorisation, and models that are counted.
 
 Networks score an item by its features, or, with attention, by those of all items of its list. A factorisation scores an
 item for a topic by the product of their factors (thesis sec. 2.2). Features are scaled to a common range before a model
 reads them.
+
+Popularity, nearest neighbours and a linear regression have no factors, but what topics have in common. Like
+`Factorization`, they score items for topics by the places of both in a vocabulary; place -1 is an unknown topic, whose
+scores are the means over all topics.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,13 +20,14 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from rankbound.errors import DataError
 from rankbound.kernels import usable
 from rankbound.lists import Lists
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
 
 Encoder = Callable[[Tensor], Tensor]
-"""Returns the inputs of rows of features, as `rankbound.training.encoding.Encoding.encoder`."""
+"""Returns the inputs of rows of features, as `rankbound.training.inputs.Encoding.encoder`."""
 
 BIASES = ("none", "item")
 
@@ -32,6 +37,12 @@ INITIAL_RANGE = 0.01
 
 PAIRS_AT_ONCE = 2**18
 """The number of pairs whose factors are copied at once for scoring."""
+
+SCORES_AT_ONCE = 2**21
+"""The number of scores of topics by all items that are in memory at once."""
+
+MOST_ITEMS_OF_EASE = 20_000
+"""The weights between so many items take 1.6 GB, and their computation in double precision 10 GB."""
 
 ROWS_AT_ONCE = 2**16
 """The number of rows of features that are copied at once."""
@@ -91,13 +102,11 @@ class AttentionScorer(nn.Module):
 
     Args:
         n_features: width of the input.
-        hidden: widths of the layers before attention, with activations; the last one is that of the blocks.
+        hidden: widths of the layers before attention, with activations; the last one, a multiple of
+            the heads, is that of the blocks.
         activation: as in `MLP`, also in the blocks, whose inner width is four times that of attention.
         blocks, heads: numbers of blocks, and of heads of each block's attention.
         generator: generator of the initial weights, as in `MLP`.
-
-    Raises:
-        ValueError: no width, or a last one that the heads do not divide.
     """
 
     def __init__(
@@ -110,8 +119,6 @@ class AttentionScorer(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        if not hidden or hidden[-1] % heads:
-            raise ValueError(f"hidden: found {tuple(hidden)}, expected widths whose last one is a multiple of {heads}")
         first: list[nn.Module] = []
         for width_in, width_out in pairwise((n_features, *hidden)):
             first += [_linear(width_in, width_out, generator), ACTIVATIONS[activation]()]
@@ -195,7 +202,16 @@ def row_blocks(model: nn.Module, n_rows: int, lists: Lists | None) -> Iterator[t
         yield slice(first, last), Lists(lists.offsets[begin : end + 1] - first)
 
 
-class Steps(nn.Module):
+class Given(nn.Module):
+    """A model of tensors that are given, and not trained."""
+
+    def __init__(self, **tensors: Tensor) -> None:
+        super().__init__()
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+
+
+class Steps(Given):
     """The sum of the weights of the thresholds that features exceed.
 
     Args:
@@ -203,11 +219,6 @@ class Steps(nn.Module):
         thresholds: `(n,)`, numbers of the features as the model reads them.
         weights: `(n,)`, those of the thresholds.
     """
-
-    def __init__(self, features: Tensor, thresholds: Tensor, weights: Tensor) -> None:
-        super().__init__()
-        for name, tensor in {"features": features, "thresholds": thresholds, "weights": weights}.items():
-            self.register_buffer(name, tensor)
 
     @classmethod
     def restored(cls, tensors: Mapping[str, Tensor], n_features: int) -> "Steps":
@@ -217,7 +228,7 @@ class Steps(nn.Module):
             raise ValueError("features, thresholds and weights: expected as many indices, numbers and numbers")
         if not len(features) or not 0 <= int(features.min()) <= int(features.max()) < n_features:
             raise ValueError(f"features: found an index that is none of {n_features} features, or no index")
-        return cls(features, thresholds, weights)
+        return cls(features=features, thresholds=thresholds, weights=weights)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
@@ -358,6 +369,197 @@ class _Products(torch.autograd.Function):
         return *gradients, None, None
 
 
+class Popularity(Given):
+    """Scores an item, for all topics alike, by the number of topics that it is relevant to, its `counts`."""
+
+    def of_topics(self, topics: Tensor) -> Tensor:
+        """Return the scores of all items for some topics, `(n, n_items)`."""
+        return self.get_buffer("counts").expand(len(topics), -1)
+
+
+class ItemNeighbours(Given):
+    r"""Scores an item by its similarity to a topic's relevant items (Deshpande and Karypis 2004; Sarwar et al. 2001).
+
+    $$s(t, i) = \sum_{j \in R_t,\ i \in N_j} \frac{|T_i \cap T_j|}{\sqrt{|T_i|\,|T_j|}}$$
+
+    $R_t$ are the items that are relevant to topic $t$, $T_i$ the topics to which item $i$ is, and $N_j$ the `k` items
+    other than $j$ with the highest cosine, by name on ties.
+
+    Args:
+        near: `(n_items, k)`, the neighbours of each item.
+        cosines: `(n_items, k)`, their similarities; 0 where there are fewer.
+        offsets, items: the relevant items of each topic, one topic after another.
+    """
+
+    def of_topics(self, topics: Tensor) -> Tensor:
+        """Return the scores of all items for some topics, `(n, n_items)`."""
+        near, cosines, offsets, items = (self.get_buffer(name) for name in ("near", "cosines", "offsets", "items"))
+        n_items = len(near)
+        row, own = _of_lists(offsets, items, topics)
+        scores = torch.zeros(len(topics) * n_items)
+        # The copies of neighbours take no more memory than the scores of a block.
+        size = max(SCORES_AT_ONCE // max(near.shape[1], 1), 1)
+        for rows, some in zip(torch.split(row, size), torch.split(own, size), strict=True):
+            scores.index_add_(0, (rows[:, None] * n_items + near[some]).flatten(), cosines[some].flatten())
+        scores = scores.view(len(topics), n_items)
+        if bool((topics < 0).any()):
+            share = torch.bincount(items, minlength=n_items) / max(len(offsets) - 1, 1)
+            shares = (share[:, None] * cosines).flatten()
+            scores[topics < 0] = torch.zeros(n_items).index_add_(0, near.flatten(), shares)
+        return scores
+
+
+def fit_neighbours(topics: Tensor, items: Tensor, n_topics: int, n_items: int, k: int) -> ItemNeighbours:
+    """Return the model of relevant pairs, both `(n,)`, sorted by topic.
+
+    The similarities of a block of items to all others are in memory at once. They are counted by the pairs of items
+    that topics have in common: products of sparse tensors of PyTorch warn that they are in beta.
+    """
+    k = min(k, n_items - 1)
+    counts = torch.bincount(topics, minlength=n_topics), torch.bincount(items, minlength=n_items)
+    offsets, of_items = (Lists.of_sizes(own).offsets for own in counts)
+    by_item = topics[torch.sort(items, stable=True).indices]
+    lengths = counts[1].to(torch.float64).clamp(min=1)
+    at_once = max(SCORES_AT_ONCE // max(int(offsets.diff().max()), 1), 1)
+    near = torch.zeros(n_items, k, dtype=torch.int64)
+    cosines = torch.zeros(n_items, k)
+    for block in torch.split(torch.arange(n_items), max(SCORES_AT_ONCE // max(n_items, 1), 1)):
+        common = torch.zeros(len(block) * n_items)
+        blocks = (torch.split(pairs, at_once) for pairs in _of_lists(of_items, by_item, block))
+        for rows, shared in zip(*blocks, strict=True):
+            place, others = _of_lists(offsets, items, shared)
+            common.index_add_(0, rows[place] * n_items + others, torch.ones(len(others)))
+        # Equal fractions are equal in single precision, too, so that ties are found.
+        products = (lengths[block, None] * lengths).sqrt()
+        similar = (common.view(len(block), n_items).to(torch.float64) / products).to(torch.float32)
+        similar[torch.arange(len(block)), block] = -1.0
+        near[block] = first_of(similar, k)
+        cosines[block] = similar.gather(1, near[block]).clamp(min=0)
+    return ItemNeighbours(near=near, cosines=cosines, offsets=offsets, items=items)
+
+
+class Ease(Given):
+    r"""Scores an item by weights of a topic's relevant items, the autoencoder EASE (Steck, WWW 2019).
+
+    $$s(t, i) = \sum_{j \in R_t} B_{ji}, \qquad B_{ji} = -\frac{P_{ji}}{P_{ii}}, \quad B_{ii} = 0, \quad
+      P = (X^T X + \lambda I)^{-1}$$
+
+    $X_{ti}$ is 1 if item $i$ is relevant to topic $t$. $B$ is the minimum of $\|X - XB\|^2 + \lambda \|B\|^2$ with a
+    diagonal of 0.
+
+    Args:
+        weights: $B$, `(n_items, n_items)`.
+        offsets, items: the relevant items of each topic, one topic after another.
+    """
+
+    def of_topics(self, topics: Tensor) -> Tensor:
+        """Return the scores of all items for some topics, `(n, n_items)`."""
+        weights, offsets, items = (self.get_buffer(name) for name in ("weights", "offsets", "items"))
+        chosen = _indicators(offsets, items, topics, len(weights)).to(weights)
+        if bool((topics < 0).any()):
+            chosen[topics < 0] = torch.bincount(items, minlength=len(weights)).to(weights) / max(len(offsets) - 1, 1)
+        return chosen @ weights
+
+
+Counted = Popularity | ItemNeighbours | Ease
+"""The models without epochs."""
+
+
+def fit_ease(topics: Tensor, items: Tensor, n_topics: int, n_items: int, ridge: float) -> Ease:
+    """Return the model of relevant pairs, both `(n,)`, sorted by topic; DataError for too many items."""
+    if n_items > MOST_ITEMS_OF_EASE:
+        raise DataError(
+            f"found {n_items} items, but model ease has a weight for each pair of items: expected at most "
+            f"{MOST_ITEMS_OF_EASE}; keep the most frequent items, or train model item-knn"
+        )
+    offsets = Lists.of_sizes(torch.bincount(topics, minlength=n_topics)).offsets
+    products = torch.zeros(n_items, n_items, dtype=torch.float64)
+    for block in torch.split(torch.arange(n_topics), max(SCORES_AT_ONCE // max(n_items, 1), 1)):
+        rows = _indicators(offsets, items, block, n_items)
+        products += rows.T @ rows
+    products.diagonal().add_(ridge)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(products))
+    weights = -inverse / inverse.diagonal()
+    weights.fill_diagonal_(0.0)
+    return Ease(weights=weights.to(torch.float32).contiguous(), offsets=offsets, items=items)
+
+
+def _indicators(offsets: Tensor, items: Tensor, topics: Tensor, n_items: int) -> Tensor:
+    """Return 1 for the relevant items of each topic, `(n_topics, n_items)`, float64; 0 for others."""
+    chosen = torch.zeros(len(topics), n_items, dtype=torch.float64)
+    chosen[_of_lists(offsets, items, topics)] = 1.0
+    return chosen
+
+
+def _of_lists(offsets: Tensor, items: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the items of the chosen lists, one list after another, and each one's place in `chosen`; -1 has none."""
+    sizes = torch.where(chosen < 0, 0, offsets[chosen + 1] - offsets[chosen])
+    row = torch.repeat_interleave(torch.arange(len(chosen)), sizes)
+    moved = offsets[chosen] - (sizes.cumsum(0) - sizes)
+    return row, items[torch.arange(len(row)) + moved[row]]
+
+
+def restored_counted(kind: str, tensors: Mapping[str, Tensor], n_topics: int, n_items: int) -> Counted:
+    """Return the model of a file; ValueError for tensors that fit neither each other nor the vocabulary."""
+    if kind == "popularity":
+        if (counts := tensors["counts"]).shape != (n_items,):
+            raise ValueError(f"counts: found shape {tuple(counts.shape)}, expected ({n_items},)")
+        return Popularity(counts=counts)
+    offsets, items = tensors["offsets"], tensors["items"]
+    if kind == "ease":
+        near, values = items, tensors["weights"]
+        shapes = values.shape == (n_items, n_items)
+    else:
+        near, values = tensors["near"], tensors["cosines"]
+        shapes = near.shape == values.shape and len(near) == n_items
+    whole = all(tensor.dtype == torch.int64 for tensor in (near, offsets, items))
+    if not (whole and shapes and offsets.shape == (n_topics + 1,) and items.dim() == 1):
+        raise ValueError("the neighbours do not fit the topics and items")
+    for name, indices in (("near", near), ("items", items)):
+        if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < n_items:
+            raise ValueError(f"{name}: found an index that is none of {n_items} items")
+    if int(offsets[0]) != 0 or int(offsets[-1]) != len(items) or bool((offsets.diff() < 0).any()):
+        raise ValueError("offsets: expected the limits of all items")
+    lists = {"offsets": offsets, "items": items}
+    return Ease(weights=values, **lists) if kind == "ease" else ItemNeighbours(near=near, cosines=values, **lists)
+
+
+def first_of(scores: Tensor, k: int) -> Tensor:
+    """Return the places of the `k` highest scores of each row, `(n_rows, k)`, the highest first and ties by place."""
+    values, places = scores.topk(k, dim=1)
+    if not k:
+        return places
+    lowest = values[:, -1:]
+    # Which of the ties with the last one `topk` takes is not specified.
+    cut = torch.nonzero((scores == lowest).sum(1) > (values == lowest).sum(1)).squeeze(1)
+    if len(cut):
+        tied = scores[cut] == lowest[cut]
+        room = k - (scores[cut] > lowest[cut]).sum(1, keepdim=True)
+        kept = (scores[cut] > lowest[cut]) | (tied & (tied.cumsum(1) <= room))
+        places[cut] = torch.nonzero(kept)[:, 1].view(len(cut), k)
+    places = places.sort(1).values
+    order = torch.sort(scores.gather(1, places), dim=1, descending=True, stable=True).indices
+    return places.gather(1, order)
+
+
+def score_listed(model: nn.Module, topics: Tensor, items: Tensor, offsets: Tensor) -> Tensor:
+    """Return the scores of the items of lists, by the places of the lists' topics and of the items; -1 is unknown.
+
+    The score of an unknown item is the mean over all others, for its topic.
+    """
+    assert isinstance(model, Counted | Factorization)
+    some, scores = topics.new_zeros(1), []
+    width = model.of_topics(some).shape[1]
+    for block in torch.split(torch.arange(len(topics)), max(SCORES_AT_ONCE // max(width, 1), 1)):
+        first, last = int(offsets[block[0]]), int(offsets[block[-1] + 1])
+        of_all = model.of_topics(topics[block])
+        own = items[first:last]
+        row = torch.repeat_interleave(torch.arange(len(block)), offsets[block + 1] - offsets[block])
+        of_known = of_all[row, own.clamp(min=0)]
+        scores.append(torch.where(own < 0, of_all.mean(1)[row], of_known))
+    return torch.cat(scores) if scores else torch.zeros(0)
+
+
 @dataclass(frozen=True)
 class Scaling:
     """A feature scaling.
@@ -429,3 +631,23 @@ class ScaledFeatures:
             return (features - self._shift) * self._factor
         own = self._list[rows]
         return (features - self._shift.index_select(0, own)) * self._factor.index_select(0, own)
+
+
+class Graph(nn.Module):
+    """A model of raw features: encoding, scaling and network in one. With `query` scaling, the rows are one list."""
+
+    def __init__(self, model: nn.Module, scaling: Scaling, encode: Encoder | None) -> None:
+        super().__init__()
+        self.model, self._scaling, self._encode = deepcopy(model).cpu().eval(), scaling, encode
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the scores `(n_items,)` of `features` `(n_items, d)`."""
+        scaling, encode = self._scaling, self._encode
+        if scaling.kind == "query":
+            features, encode = features if encode is None else encode(features), None
+            low, high = features.amin(0), features.amax(0)
+            # A factor that would be infinite is not taken, but an exported graph may compute it.
+            spread = torch.where(high > low, high - low, 1.0)
+            scaling = Scaling("standard", low, torch.where(high > low, 1 / spread, 0.0))
+        scores: Tensor = self.model(ScaledFeatures(scaling, features, None, encode).of_rows(slice(None)))
+        return scores

@@ -4,11 +4,17 @@ A ranker scores items by their features, or by topic and item. The file is safet
 names of topics and items are tensors, everything else is JSON in the header. Loading it executes no code from the file.
 """
 
+import io
 import json
+import logging
+import math
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,42 +24,32 @@ from torch import Tensor, nn
 from rankbound import _version
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
+from rankbound.io.atomic import atomic_path
 from rankbound.io.files import kind_of, needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, Run, chosen_features
 from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu
 from rankbound.metrics import evaluate, metric
 from rankbound.rankers.ensembles import Trees
 from rankbound.texts import LONGEST_VALUE, derive_seed, shortened
-from rankbound.training.catalogue import policy_of, recommend, restored, score_listed
-from rankbound.training.encoding import TENSOR, Encoding
+from rankbound.training import models
 from rankbound.training.fitted import fit, objective_of
-from rankbound.training.inputs import digest_of, feature_scorer, moved, require_orders, training_parts, weighted
-from rankbound.training.models import (
-    MLP,
-    Factorization,
-    ScaledFeatures,
-    Scaling,
-    Steps,
-    row_blocks,
-    score_pairs,
-    score_rows,
-)
+from rankbound.training.inputs import Encoding, feature_scorer, moved, require_orders, training_parts, weighted
 from rankbound.training.recipe import (
-    ATTENTION,
     COUNTED,
-    FACTORIZATION,
     FACTORIZATIONS,
     FITTED_MODELS,
     PAIR_MODELS,
-    RANKBOOST,
     TREES,
     Recipe,
+    build,
+    build_factors,
+    learning_rate_of,
+    recipe_of,
 )
-from rankbound.training.splits import require_apart
 from rankbound.training.trainer import LAST, Draw, Epoch, Learner, Scorer, threads_for, train
 
 if TYPE_CHECKING:
-    from rankbound.training.factorisation import Vocabulary
+    from rankbound.training.pairs import Vocabulary
 
 HEADER = "rankbound"
 """The key of the header in a file's metadata."""
@@ -67,7 +63,19 @@ ENCODED = "ranker/2"
 WEIGHTS = "model."
 """The prefix of the names of the model's tensors."""
 
+FILL = "encoding.fill"
+"""The name of the tensor of what stands for missing values."""
+
 VALIDATION = "validation"
+
+# On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
+PATIENT_STEPS = 2_000
+
+OPSET = 18
+"""The version of ONNX's operators in an exported file."""
+
+FEATURES = "features"
+"""The key of the features' names, as JSON, in the metadata of an exported file."""
 
 
 @on_cpu
@@ -108,7 +116,7 @@ def train_ranker(
 
     >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
-    chosen = Recipe.of(recipe)
+    chosen = recipe_of(recipe)
     objective = objective_of(chosen)
     criterion = metric(chosen.metric)
     if not criterion.higher_is_better:
@@ -132,9 +140,9 @@ def train_ranker(
     score: Scorer
     vocabulary: Vocabulary | None = None
     draw: Draw | None = None
-    scaling, encoding = Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), Encoding()
+    scaling, encoding = models.Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), Encoding()
     if chosen.model in FACTORIZATIONS:
-        from rankbound.training.factorisation import pair_inputs, score_part
+        from rankbound.training.pairs import pair_inputs, score_part
 
         score = score_part
         training, draw, held_out, model, vocabulary = pair_inputs(lists, validation, chosen, generator)
@@ -142,9 +150,9 @@ def train_ranker(
         training, held_out = training_parts(lists, validation, chosen)
         features = column_tensor(lists.features, "features")
         encoding = Encoding.fitted(chosen.missing_features, lists, features, training.items)
-        scaling = Scaling.fitted(chosen.scale, features, training.items, encoding.encoder(lists.categories))
+        scaling = models.Scaling.fitted(chosen.scale, features, training.items, encoding.encoder(lists.categories))
         score = feature_scorer(encoding, scaling, lists, validation, where)
-        model = chosen.build(len(encoding.inputs), generator)
+        model = build(chosen, len(encoding.inputs), generator)
     require_orders(training)
     informative = objective.informative(training.relevance, training.lists)
     if not bool(informative.any()):
@@ -166,7 +174,9 @@ def train_ranker(
         model, found = fit(chosen, objective, used, held_out, score, criterion, on_epoch)
         return Ranker(chosen, names, scaling, model, record | found, vocabulary, encoding)
     name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
-    rate = chosen.learning_rate_for(training.lists.n_items)
+    rate = learning_rate_of(chosen, training.lists.n_items)
+    steps = math.ceil(len(training.lists) / chosen.batch_size)
+    patience = max(10, math.ceil(PATIENT_STEPS / steps)) if chosen.patience is None else chosen.patience
     source = moved(training, where) if draw is None else lambda: moved(draw(), where)
     shuffled = draw is None or chosen.negative_sampling != "in-batch"
     (trained,) = train(
@@ -177,7 +187,7 @@ def train_ranker(
         batch_size=chosen.batch_size,
         monitored=[criterion],
         selections={} if held_out is None else {VALIDATION: criterion},
-        patience=chosen.patience_for(len(training.lists)),
+        patience=patience,
         on_epoch=on_epoch,
     )
     best = trained.selected[name]
@@ -206,35 +216,25 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
     """
     header, tensors = _read(path)
     try:
-        if header["recipe"].get("kernel", "sigmoid") != "sigmoid":
-            raise ValueError(
-                f"kernel: found {header['recipe']['kernel']}, expected sigmoid, the only smooth step of this version"
-            )
-        # Before there was a choice, negatives were drawn once.
-        written = {"negative_sampling": "once", **header["recipe"]}
-        # Before the default depended on the data, it stood in the files of models that have no rate, too.
-        if written.get("model") in FITTED_MODELS:
-            written["learning_rate"] = None
-        settings = {setting.name: written.get(setting.name, setting.default) for setting in fields(Recipe)}
-        recipe = Recipe(**{**settings, "hidden": tuple(settings["hidden"])})
+        recipe = recipe_of({**header["recipe"], "hidden": tuple(header["recipe"]["hidden"])})
         names = header["feature_names"]
         if not isinstance(names, list) or {*map(type, names)} - {str} or len({*names}) < len(names):
             raise ValueError("feature_names should be a list of distinct names")
-        scaling = Scaling(recipe.scale, tensors["scaling.shift"], tensors["scaling.factor"])
+        scaling = models.Scaling(recipe.scale, tensors["scaling.shift"], tensors["scaling.factor"])
         encoding = Encoding(names=names)
         if header["format"] == ENCODED:
-            encoding = Encoding.of_file(names, header["encoding"], tensors[TENSOR])
+            encoding = Encoding.of_file(names, header["encoding"], tensors[FILL])
         n_scaled = len(encoding.inputs) if recipe.scale == "standard" else 0
         if not scaling.shift.shape == scaling.factor.shape == (n_scaled,):
             raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
         vocabulary = None
         if recipe.model in PAIR_MODELS:
-            from rankbound.training.factorisation import Vocabulary
+            from rankbound.training.pairs import Vocabulary
 
             vocabulary = Vocabulary.from_tensors(tensors)
-        exempt = {f"{WEIGHTS}{name}" for name in ("near", "offsets", "items") if recipe.model in COUNTED}
-        exempt |= {f"{WEIGHTS}features"} if recipe.model == RANKBOOST else set()
-        exempt |= {f"{WEIGHTS}trees"} if recipe.model in TREES else set()
+        # Indices and texts, which are checked where a model is restored.
+        whole = dict.fromkeys(COUNTED, ("near", "offsets", "items")) | dict.fromkeys(TREES, ("trees",))
+        exempt = {f"{WEIGHTS}{name}" for name in {**whole, "rankboost": ("features",)}.get(recipe.model, ())}
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
@@ -246,19 +246,19 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         # Without memory, as a header may claim any width.
         with torch.device("meta"):
             if vocabulary is not None and recipe.model in COUNTED:
-                model = restored(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
-            elif recipe.model == RANKBOOST:
-                model = Steps.restored(weights, len(encoding.inputs))
+                model = models.restored_counted(recipe.model, weights, len(vocabulary.topics), len(vocabulary.items))
+            elif recipe.model == "rankboost":
+                model = models.Steps.restored(weights, len(encoding.inputs))
             elif recipe.model in TREES:
                 model = Trees.restored(weights, len(encoding.inputs))
-            elif recipe.model != FACTORIZATION and len(recipe.hidden) > len(weights):
+            elif recipe.model != "matrix-factorization" and len(recipe.hidden) > len(weights):
                 raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
             elif vocabulary is not None:
-                model = recipe.build_factors(len(vocabulary.topics), len(vocabulary.items))
-            elif recipe.model == ATTENTION and recipe.blocks > len(weights):
+                model = build_factors(recipe, len(vocabulary.topics), len(vocabulary.items))
+            elif recipe.model == "attention" and recipe.blocks > len(weights):
                 raise ValueError(f"the recipe has {recipe.blocks} blocks, the file {len(weights)} tensors")
             else:
-                model = recipe.build(len(encoding.inputs))
+                model = build(recipe, len(encoding.inputs))
         model.load_state_dict(weights, assign=True)
         return Ranker(recipe, names, scaling, model, dict(header["record"]), vocabulary, encoding)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
@@ -287,7 +287,7 @@ class Ranker:
 
     recipe: Recipe
     feature_names: Sequence[str]
-    scaling: Scaling
+    scaling: models.Scaling
     model: nn.Module
     record: Mapping[str, Any] = field(default_factory=dict)
     vocabulary: "Vocabulary | None" = None
@@ -378,15 +378,15 @@ class Ranker:
         return torch.from_numpy(rows), categories
 
     def _scores(self, rows: Tensor, lists: Lists | None, categories: Mapping[str, Sequence[str]]) -> Tensor:
-        scaled = ScaledFeatures(self.scaling, rows, lists, self.encoding.encoder(categories))
+        scaled = models.ScaledFeatures(self.scaling, rows, lists, self.encoding.encoder(categories))
         # Threads may score at once; moving a model that is there already takes a fifth of the time of a query.
         if self.model.training or next(iter(self.model.state_dict().values())).device != rows.device:
             self.model.eval().to(rows.device)
         blocks = []
         with threads_for([self.model], len(rows)), torch.no_grad():
-            for block, own in row_blocks(self.model, len(rows), lists):
+            for block, own in models.row_blocks(self.model, len(rows), lists):
                 self.encoding.require(rows[block], self.feature_names, block.start)
-                blocks.append(score_rows(self.model, scaled.of_rows(block), own))
+                blocks.append(models.score_rows(self.model, scaled.of_rows(block), own))
         return _finite(torch.cat(blocks))
 
     def score_lists(self, lists: Any, unknown: str | None = None, **columns: Any) -> Run:
@@ -431,13 +431,15 @@ class Ranker:
             rows, limits = column_tensor(own.features, "features"), Lists(as_tensor(own.offsets, "offsets"))
             scores = self._scores(rows.to(torch.float32), limits, own.categories).numpy()
         else:
+            from rankbound.training.pairs import policy_of
+
             topics, items = self.vocabulary.known_indices(lists, policy_of(self, unknown))
             topic_of_item = torch.from_numpy(np.repeat(topics, np.diff(lists.offsets)))
-            if isinstance(self.model, Factorization):
-                scores = _finite(score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
+            if isinstance(self.model, models.Factorization):
+                scores = _finite(models.score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
             else:
                 given = map(torch.from_numpy, (topics, items, lists.offsets))
-                scores = score_listed(self.model, *given).numpy()
+                scores = models.score_listed(self.model, *given).numpy()
         return Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
 
     def recommend(
@@ -469,6 +471,8 @@ class Ranker:
             ValueError: for a ranker of features, a topic that occurs twice, no items to recommend, or another value of
                 `unknown`.
         """
+        from rankbound.training.pairs import recommend
+
         return recommend(self, topics, k, exclude, unknown)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -489,7 +493,7 @@ class Ranker:
         tensors = {f"{WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
         tensors |= {"scaling.shift": self.scaling.shift.cpu(), "scaling.factor": self.scaling.factor.cpu()}
         if not self.encoding.is_plain:
-            header["encoding"], tensors[TENSOR] = self.encoding.header(), self.encoding.fill
+            header["encoding"], tensors[FILL] = self.encoding.header(), self.encoding.fill
         if self.vocabulary is not None:
             tensors |= self.vocabulary.tensors()
         write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
@@ -512,25 +516,63 @@ class Ranker:
 
         >>> rb.load("model.safetensors").export("model.onnx")  # doctest: +SKIP
         """
-        from rankbound.training.export import export_graph
-
-        if not isinstance(self.model, MLP | Steps):
+        kind, encoding = Path(path).suffix, self.encoding
+        if not isinstance(self.model, models.MLP | models.Steps):
             raise ValueError(
                 f"model: found {self.recipe.model}, expected a function of an item's features that PyTorch computes, "
                 "as linear, mlp and rankboost are"
             )
-        export_graph(self.model, self.scaling, self.encoding, path)
+        if kind not in (".onnx", ".pt2"):
+            raise ValueError(f"path: found {os.fspath(path)!r}, expected a name with the ending .onnx or .pt2")
+        if encoding.categories:
+            raise ValueError(
+                f"features: {shortened(', '.join(encoding.categories), LONGEST_VALUE)} have categories, which are "
+                "texts; expected numbers alone: train with inputs that are encoded before"
+            )
+        # Of two items: PyTorch would take one for a size that never changes.
+        example = torch.zeros(2, len(encoding.names), dtype=torch.float32, device="cpu")
+        sizes = {"features": {0: torch.export.Dim("n_items", min=1)}}
+        with torch.no_grad():
+            graph = models.Graph(self.model, self.scaling, encoding.encoder({}))
+            program = torch.export.export(graph, (example,), dynamic_shapes=sizes)
+        names, content = json.dumps(list(encoding.names)), io.BytesIO()
+        if kind == ".onnx":
+            content.write(_onnx(program, names))
+        else:
+            torch.export.save(program, content, extra_files={FEATURES: names})
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(content.getvalue())
+
+
+def _onnx(program: Any, names: str) -> bytes:
+    with needs_extra("export"):
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    names_of: dict[str, Any] = {"input_names": ["features"], "output_names": ["scores"]}
+    # The warnings of PyTorch's exporter are about its own parts and about libraries that are not used.
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            written = torch.onnx.export(program, (), **names_of, opset_version=OPSET, dynamo=True, verbose=False)
+    finally:
+        logger.setLevel(level)
+    assert written is not None
+    written.model.metadata_props[FEATURES] = names
+    content: bytes = written.model_proto.SerializeToString()
+    return content
 
 
 def _counted(lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe) -> Ranker:
     """Return the ranker of a model without epochs, of the relevant pairs alone; the validation lists are measured."""
-    from rankbound.training.factorisation import counted_model
+    from rankbound.training.pairs import counted_model
 
-    model, vocabulary = counted_model(lists, recipe)
+    model, vocabulary = counted_model(lists, validation, recipe)
     record = _record(lists, vocabulary, lists, validation)
-    ranker = Ranker(recipe, [], Scaling.fitted("none", torch.zeros(0, dtype=torch.float32)), model, record, vocabulary)
+    scaling = models.Scaling.fitted("none", torch.zeros(0, dtype=torch.float32))
+    ranker = Ranker(recipe, [], scaling, model, record, vocabulary)
     if validation is not None:
-        require_apart({"training": lists, "validation": validation}, by_item=True)
         scores = ranker.score_lists(validation).scores
         values = evaluate(recipe.metric, scores, validation.relevance, validation.offsets)
         record["validation"] = next(iter(values.values())).nanmean().item()
@@ -550,9 +592,28 @@ def _record(
         "training_topics": len(training),
         "validation_topics": 0 if validation is None else len(validation),
         "training_items": int(training.offsets[-1]),
-        "digest": digest_of(lists, vocabulary),
+        "digest": _digest(lists, vocabulary),
         "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
     }
+
+
+def _digest(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:
+    """Return the SHA-256 of what a model is trained on; for a factorisation, whatever the order of the rows."""
+    if vocabulary is not None:
+        from rankbound.training.pairs import sorted_pairs
+
+        topics, items, order = sorted_pairs(lists, vocabulary)
+        names: list[Any] = [sorted(lists.topics), vocabulary.items.to_list()]
+        columns: list[Any] = [topics, items, lists.relevance[order]]
+    else:
+        names = [lists.topics, lists.feature_names, sorted(lists.categories.items())]
+        columns = [lists.offsets, lists.relevance, lists.weights, lists.list_weights]
+    digest = sha256(json.dumps(names, default=list).encode())
+    for values in columns:
+        digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).data)
+    for first in range(0, len(lists.features) if vocabulary is None else 0, models.ROWS_AT_ONCE):
+        digest.update(np.ascontiguousarray(lists.features[first : first + models.ROWS_AT_ONCE]).data)
+    return digest.hexdigest()
 
 
 def _finite(scores: Tensor) -> Tensor:

@@ -1,6 +1,5 @@
 """The settings of a ranker's training."""
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -8,70 +7,55 @@ from typing import Any
 
 import torch
 
-from rankbound.training.encoding import MISSING
 from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES, AttentionScorer, Factorization, NeuralMF
 
-FACTORIZATION = "matrix-factorization"
-
-NEURAL_MF = "neural-mf"
-
-FACTORIZATIONS = (FACTORIZATION, NEURAL_MF)
+FACTORIZATIONS = ("matrix-factorization", "neural-mf")
 """The models that learn factors of topics and items."""
 
-POPULARITY, ITEM_KNN, EASE = "popularity", "item-knn", "ease"
-
-COUNTED = (POPULARITY, ITEM_KNN, EASE)
+COUNTED = ("popularity", "item-knn", "ease")
 """The models that are computed from the relevant pairs, without epochs and loss."""
 
 PAIR_MODELS = (*FACTORIZATIONS, *COUNTED)
 """The models that read no features, but topics and items that recur."""
 
-ATTENTION = "attention"
-
-RANKSVM, ADARANK, RANKBOOST, COORDINATE_ASCENT = "ranksvm", "adarank", "rankboost", "coordinate-ascent"
-
-SUBSET_RANKING, PRANK = "subset-ranking", "prank"
-
-MART, LAMBDAMART, FOREST, MCRANK, BOOSTED = "mart", "lambdamart", "random-forest", "mcrank", "boosted-trees"
-
-TREES = (MART, LAMBDAMART, FOREST, MCRANK, BOOSTED)
+TREES = ("mart", "lambdamart", "random-forest", "mcrank", "boosted-trees")
 """The models that LightGBM grows."""
 
 _GROWTH = ("leaves", "min_rows")
 
 FITTED_MODELS: Mapping[str, tuple[str, ...]] = {
-    RANKSVM: ("cost", "pair_weights"),
-    ADARANK: ("loss", "bound"),
-    RANKBOOST: ("pair_weights",),
-    COORDINATE_ASCENT: ("loss", "bound", "starts"),
-    SUBSET_RANKING: ("cost", "top", "rest_weight"),
-    PRANK: (),
-    MART: (*_GROWTH, "shrinkage"),
-    LAMBDAMART: (*_GROWTH, "shrinkage"),
-    FOREST: _GROWTH,
-    MCRANK: (*_GROWTH, "shrinkage", "classification"),
-    BOOSTED: (*_GROWTH, "shrinkage", "loss", "bound", "temperature"),
+    "ranksvm": ("cost", "pair_weights"),
+    "adarank": ("loss", "bound"),
+    "rankboost": ("pair_weights",),
+    "coordinate-ascent": ("loss", "bound", "starts"),
+    "subset-ranking": ("cost", "top"),
+    "prank": (),
+    "mart": (*_GROWTH, "shrinkage"),
+    "lambdamart": (*_GROWTH, "shrinkage"),
+    "random-forest": _GROWTH,
+    "mcrank": (*_GROWTH, "shrinkage", "classification"),
+    "boosted-trees": (*_GROWTH, "shrinkage", "loss", "bound", "temperature"),
 }
 """The models of features that are fitted without gradients of a loss, and the settings that each takes."""
 
-OF_FITTED = ("model", "scale", "missing_features", "epochs", "metric", "validation_share", "seed")
+OF_FITTED = ("scale", "missing_features", "epochs", "metric", "validation_share", "seed")
 """The settings that all of them take."""
 
-MODELS = ("linear", "mlp", ATTENTION, *FITTED_MODELS, *PAIR_MODELS)
-
-PAIR_WEIGHTS = ("equal", "list")
-
-CLASSIFICATIONS = ("multiclass", "ordinal")
-
-# On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
-PATIENT_STEPS = 2_000
+CHOICES: Mapping[str, Collection[str]] = {
+    "model": ("linear", "mlp", "attention", *FITTED_MODELS, *PAIR_MODELS),
+    "scale": SCALES,
+    "missing_features": ("refuse", "mean", "zero", "indicator"),
+    "activation": ACTIVATIONS,
+    "bias": BIASES,
+    "unknown": ("refuse", "mean"),
+    "negative_sampling": ("uniform", "popularity", "in-batch", "once"),
+    "pair_weights": ("equal", "list"),
+    "classification": ("multiclass", "ordinal"),
+}
+"""The settings that are names, and the names that there are."""
 
 RATE, RATE_OF_MANY, MANY_ITEMS = 0.01, 0.003, 20_000
 """Adam's learning rate, and that of an `mlp` from so many training items on: see `docs/models.md`."""
-
-UNKNOWN = ("refuse", "mean")
-
-SAMPLINGS = ("uniform", "popularity", "in-batch", "once")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +99,6 @@ class Recipe:
             same, however many pairs they have (Cao et al. 2006).
         starts: of `coordinate-ascent`, initial weights from which it climbs: equal ones, then random ones.
         top: of a `subset-ranking`, the items of each list with the highest grades, whose gains have to be right.
-        rest_weight: of a `subset-ranking`, the weight of other items' squares, which count only where a score exceeds
-            the gain.
         classification: of a `mcrank`: `multiclass`, or `ordinal` for a classifier of each grade but the lowest.
         leaves, min_rows: of trees, the most leaves of each, and the fewest items of a leaf.
         shrinkage: of boosted trees, the factor of each.
@@ -166,7 +148,6 @@ class Recipe:
     pair_weights: str = "equal"
     starts: int = 2
     top: int = 10
-    rest_weight: float = 1.0
     classification: str = "multiclass"
     leaves: int = 31
     min_rows: int = 20
@@ -189,28 +170,17 @@ class Recipe:
                 f"loss: found {self.loss}, expected a text, since the ranker's file records it: loss='nDCG', with "
                 "bound= and temperature= beside it; other losses train your own model in a loop of your own"
             )
-        choices: dict[str, Collection[str]] = {
-            "model": MODELS,
-            "scale": SCALES,
-            "missing_features": MISSING,
-            "activation": ACTIVATIONS,
-            "bias": BIASES,
-            "unknown": UNKNOWN,
-            "negative_sampling": SAMPLINGS,
-            "pair_weights": PAIR_WEIGHTS,
-            "classification": CLASSIFICATIONS,
-        }
-        for name, allowed in choices.items():
+        for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
         positive = ("temperature", "blocks", "heads", "factors", "neighbours", "ridge", "starts", "epochs")
-        of_fitted = ("cost", "top", "rest_weight", "min_rows", "shrinkage")
+        of_fitted = ("cost", "top", "min_rows", "shrinkage")
         for name in (*positive, "learning_rate", "batch_size", *of_fitted):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
         if not all(width > 0 for width in self.hidden):
             raise ValueError(f"hidden: found {self.hidden}, expected widths above 0")
-        if self.model == ATTENTION and (not self.hidden or self.hidden[-1] % self.heads):
+        if self.model == "attention" and (not self.hidden or self.hidden[-1] % self.heads):
             raise ValueError(
                 f"hidden: found {self.hidden} beside {self.heads} heads of attention, expected widths whose last one "
                 f"is a multiple of {self.heads}"
@@ -235,102 +205,55 @@ class Recipe:
         theirs = {name for names in FITTED_MODELS.values() for name in names} - {"loss", "bound", "temperature"}
         for setting in fields(self):
             name, value = setting.name, getattr(self, setting.name)
-            if value == setting.default or (name not in theirs if own is None else name in (*own, *OF_FITTED)):
+            taken = name not in theirs if own is None else name in ("model", *own, *OF_FITTED)
+            if taken or value == setting.default:
                 continue
-            takes = [one for one in OF_FITTED if one != "model"]
-            expected = f"which takes {', '.join([*(own or ()), *takes])}"
-            if own is None:
-                expected = (
-                    f"which has none; model {' or '.join(m for m, names in FITTED_MODELS.items() if name in names)} has"
-                )
-            raise ValueError(f"{name}: found {value!r} beside the model {self.model}, {expected}")
-
-    def patience_for(self, n_topics: int) -> int:
-        """Return the epochs without a better one after which a training ends.
-
-        Args:
-            n_topics: the number of training topics.
-
-        Returns:
-            The number of epochs; 0 for a training that goes on to the last one.
-        """
-        steps = math.ceil(n_topics / self.batch_size)
-        return max(10, math.ceil(PATIENT_STEPS / steps)) if self.patience is None else self.patience
-
-    def learning_rate_for(self, n_items: int) -> float:
-        """Return the learning rate of a training.
-
-        Args:
-            n_items: the number of training items.
-
-        Returns:
-            The rate that was chosen, or the one that suits the model and the size of the data.
-        """
-        if self.learning_rate is not None:
-            return self.learning_rate
-        return RATE_OF_MANY if self.model == "mlp" and n_items >= MANY_ITEMS else RATE
+            having = " or ".join(model for model, names in FITTED_MODELS.items() if name in names)
+            takes = f"has none; model {having} has" if own is None else f"takes {', '.join([*own, *OF_FITTED])}"
+            raise ValueError(f"{name}: found {value!r} beside the model {self.model}, which {takes}")
 
     @property
     def takes_loss(self) -> bool:
         """True if the model minimises the loss that the recipe names, false if its loss is its own, or none."""
         return "loss" in FITTED_MODELS.get(self.model, ("loss",)) and self.model not in COUNTED
 
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> "Recipe":
-        """Return the recipe of some settings.
-
-        Args:
-            settings: the settings by name.
-
-        Returns:
-            The recipe; other settings have their defaults.
-
-        Raises:
-            TypeError: a setting that there is not.
-            ValueError: a setting is unknown or out of range.
-        """
-        known = [setting.name for setting in fields(cls)]
-        for name in settings:
-            if name not in known:
-                near = get_close_matches(name, known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"expected some of {', '.join(known)}"
-                raise TypeError(f"{name}: found a setting that the training of a ranker does not have; {hint}")
-        return cls(**settings)
-
     @property
     def scores_lists(self) -> bool:
         """Whether an item's score depends on its list, so that scoring takes whole lists."""
-        return self.model == ATTENTION or self.scale == "query"
+        return self.model == "attention" or self.scale == "query"
 
-    def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP | AttentionScorer:
-        """Return a model of features, with initial weights.
 
-        Args:
-            n_features: the number of features.
-            generator: of the initial weights; by default, PyTorch's own.
+def recipe_of(settings: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of some settings, by default those of `Recipe`; TypeError for a setting that there is not."""
+    known = [setting.name for setting in fields(Recipe)]
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"expected some of {', '.join(known)}"
+            raise TypeError(f"{name}: found a setting that the training of a ranker does not have; {hint}")
+    return Recipe(**settings)
 
-        Returns:
-            The model, which maps `(n_items, n_features)` to `(n_items,)`; one with attention takes the
-            `rankbound.Lists` of the items as well.
-        """
-        if self.model == ATTENTION:
-            return AttentionScorer(n_features, self.hidden, self.activation, self.blocks, self.heads, generator)
-        return MLP(n_features, self.hidden if self.model == "mlp" else (), self.activation, generator)
 
-    def build_factors(
-        self, n_topics: int, n_items: int, generator: torch.Generator | None = None, *, by_kernel: bool = False
-    ) -> Factorization:
-        """Return a model of topics and items with factors, and their initial values.
+def learning_rate_of(recipe: Recipe, n_items: int) -> float:
+    """Return the rate that a recipe chooses, or the one that suits its model and so many training items."""
+    if recipe.learning_rate is not None:
+        return recipe.learning_rate
+    return RATE_OF_MANY if recipe.model == "mlp" and n_items >= MANY_ITEMS else RATE
 
-        Args:
-            n_topics, n_items: their numbers.
-            generator: of the initial values; by default, PyTorch's own.
-            by_kernel: multiply factors by a compiled kernel, where there is one.
 
-        Returns:
-            The model, which maps two vectors of indices `(n,)` to `(n,)`.
-        """
-        sizes, bias = (n_topics, n_items, self.factors), self.bias
-        if self.model == NEURAL_MF:
-            return NeuralMF(*sizes, self.hidden, self.activation, generator, bias=bias, by_kernel=by_kernel)
-        return Factorization(*sizes, generator=generator, bias=bias, by_kernel=by_kernel)
+def build(recipe: Recipe, n_features: int, generator: torch.Generator | None = None) -> MLP | AttentionScorer:
+    """Return a recipe's model of features with initial weights, by default of PyTorch's own generator."""
+    if recipe.model == "attention":
+        layers = n_features, recipe.hidden, recipe.activation
+        return AttentionScorer(*layers, recipe.blocks, recipe.heads, generator)
+    return MLP(n_features, recipe.hidden if recipe.model == "mlp" else (), recipe.activation, generator)
+
+
+def build_factors(
+    recipe: Recipe, n_topics: int, n_items: int, generator: torch.Generator | None = None, *, by_kernel: bool = False
+) -> Factorization:
+    """Return a recipe's model of topics and items with initial factors; `by_kernel` as in `Factorization`."""
+    sizes, bias = (n_topics, n_items, recipe.factors), recipe.bias
+    if recipe.model == "neural-mf":
+        return NeuralMF(*sizes, recipe.hidden, recipe.activation, generator, bias=bias, by_kernel=by_kernel)
+    return Factorization(*sizes, generator=generator, bias=bias, by_kernel=by_kernel)

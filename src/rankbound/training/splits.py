@@ -1,23 +1,34 @@
-"""Splits of judged lists into training, validation and test, which have no topic, or no item of one, in common.
+"""Splits of judged lists into training, validation and test, and cross-validation: rankers that are tested on splits.
+
+The parts of a split have no topic, or no item of one, in common. In cross-validation, each part of the lists is scored
+by a ranker that was not trained on it.
 
 Interactions may be split by their times: at one moment for all topics, or before the last items of each topic. Random
 splits train on interactions that are later than those of the test, so that a model knows what will be popular, and what
 a user will do next. Values by a random split are therefore mostly higher than those of a model in use.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from itertools import combinations
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import DataError
+from rankbound.evaluation import Evaluation, evaluate_run
 from rankbound.io.files import kind_of, needs_extra, read_lists
-from rankbound.io.judged import JudgedLists, name_column
-from rankbound.texts import quantity, quoted
+from rankbound.io.judged import JudgedLists, Qrels, Run, name_column
+from rankbound.io.ragged import FEWEST_FOLDS, Indices, dealt_lists, rows_of_lists
+from rankbound.metrics import Metric
+from rankbound.texts import quantity
+
+if TYPE_CHECKING:
+    from rankbound.lists import ArrayLike
+    from rankbound.training.ranker import Ranker
+    from rankbound.training.trainer import Epoch
 
 Mask = npt.NDArray[np.bool_]
 
@@ -40,31 +51,62 @@ class Split:
     test: JudgedLists
     name: str = ""
 
-    @property
-    def parts(self) -> Mapping[str, JudgedLists | None]:
-        """The three parts by name."""
-        return {"training": self.training, "validation": self.validation, "test": self.test}
 
+@dataclass(frozen=True)
+class CrossValidated:
+    """The result of `cross_validate` and `cross_validate_splits`.
 
-def require_apart(parts: Mapping[str, JudgedLists | None], *, by_item: bool) -> None:
-    """Raise DataError for a topic that is in two of the named parts, or, `by_item`, for a topic's item in two."""
-    if by_item:
-        from rankbound.io.table_columns import rows_of
+    Args:
+        run: scores of all tested lists, each by the ranker of its fold. If some topic is tested in several folds, the
+            lists are called `topic/fold`.
+        rankers: one for each fold.
+        folds: the names of the topics that each of them was tested on.
+        judged: the judgements of the run's lists, by the same names.
+        tests: the topic and the fold (from 1) of each list of the run.
+        seconds: for each fold, of training and scoring.
+        unknown: for each fold, the number of items scored by means of other topics or items (factorisations alone).
 
-    there = {name: lists for name, lists in parts.items() if lists is not None}
-    for (a, first), (b, second) in combinations(there.items(), 2):
-        if by_item:
-            rows = rows_of(second).join(rows_of(first), on=["topic", "item"], how="semi", maintain_order="left")
-            shared = "item {1} of topic {0}".format(*map(quoted, rows.row(0))) if len(rows) else ""
-        else:
-            known = set(first.topics)
-            shared = next((f"topic {quoted(topic)}" for topic in second.topics if topic in known), "")
-        if shared:
-            where = "each item of a topic" if by_item else "each topic"
-            raise DataError(
-                f"{shared} is in the {a} and in the {b} lists; expected {where} in one of them: remove it from one"
-                + ("" if by_item else ", or give different topics different names")
-            )
+    >>> tested = rb.cross_validate(rb.read_lists("lists.csv"), folds=10)  # doctest: +SKIP
+    >>> print(tested.evaluate("nDCG@10"), tested.evaluate_folds("nDCG@10"))  # doctest: +SKIP
+    >>> tested.rankers[0].save("first.safetensors")  # doctest: +SKIP
+    """
+
+    run: Run
+    rankers: Sequence["Ranker"]
+    folds: Sequence[Sequence[str]]
+    judged: Qrels
+    tests: Sequence[tuple[str, int]]
+    seconds: Sequence[float]
+    unknown: Sequence[int]
+
+    def evaluate(self, metrics: str | Metric | Sequence[str | Metric]) -> Evaluation:
+        """Return the metrics of each topic, the mean over the folds that test it and in which the metric is defined.
+
+        Args:
+            metrics: one or more metrics or their texts.
+
+        Returns:
+            The evaluation, one value per topic.
+        """
+        by_list = evaluate_run(self.run, self.judged, metrics)
+        topics = list(dict.fromkeys(topic for topic, _ in self.tests))
+        place = {topic: index for index, topic in enumerate(topics)}
+        owner = np.array([place[topic] for topic, _ in self.tests], np.int64)
+        values = {name: _means(own, owner, len(topics)) for name, own in by_list.values.items()}
+        return Evaluation(topics, values, [], [])
+
+    def evaluate_folds(self, metrics: str | Metric | Sequence[str | Metric]) -> dict[str, list[float]]:
+        """Return the mean of each metric over the lists of each fold; NaN where it is undefined on all of them.
+
+        Args:
+            metrics: one or more metrics or their texts.
+
+        Returns:
+            By metric, a mean for each fold.
+        """
+        by_list = evaluate_run(self.run, self.judged, metrics)
+        fold = np.array([number - 1 for _, number in self.tests], np.int64)
+        return {name: _means(own, fold, len(self.folds)).tolist() for name, own in by_list.values.items()}
 
 
 def picked(lists: JudgedLists, rows: Mask, topics: Mask | None = None) -> JudgedLists:
@@ -198,6 +240,174 @@ def leave_last_out(
             f"{quantity(len(sizes), 'topic')} has {sizes.max(initial=0)}"
         )
     return _split(lists, tested, enough & ~tested & (later < last + validation) if validation else None, "last out")
+
+
+def cross_validate(
+    lists: JudgedLists,
+    folds: int = 5,
+    *,
+    weights: "ArrayLike | None" = None,
+    list_weights: "ArrayLike | None" = None,
+    device: str = "auto",
+    on_epoch: Callable[["Epoch"], None] = lambda epoch: None,
+    **recipe: Any,
+) -> CrossValidated:
+    """Train a ranker for each fold on the topics outside of it, and score the fold's topics by it.
+
+    A share of the training topics selects the epoch (`validation_share`), so that no ranker has seen the topics that
+    it scores. Scores of different topics may come from different rankers, so that only those of one topic are
+    comparable. The features of a fold's training topics are in memory.
+
+    A `matrix-factorization` knows topics, as all models without features do: folds are parts of each topic's items,
+    with their share of every relevance label. Negatives are drawn before items are dealt: test
+    lists have some, too. Items and topics that are in no other fold are scored by the mean of the others (`unknown`,
+    which is `mean` here unless given).
+
+    Args:
+        lists: judged lists, such as `read_lists` returns.
+        folds: the number of parts to which the topics, or each topic's items, are dealt at random, by the recipe's
+            `seed`. For given parts, use `cross_validate_splits`.
+        weights, list_weights: those of the items and of the lists, as in `train_ranker`.
+        device: `auto` (a GPU if there is one), `cpu` or `cuda`.
+        on_epoch: called after every epoch of each fold, to show progress.
+        recipe: the fields of `rankbound.Recipe`.
+
+    Returns:
+        The run of all test topics, in the order of `lists`, the rankers, and judgements to evaluate the run by.
+
+    Raises:
+        ValueError: fewer than two folds or more than topics (for a factorisation, than items of the largest topic), or
+            as `train_ranker`.
+        DataError, TrainingError: as `train_ranker`; the message names the fold.
+
+    >>> tested = rb.cross_validate(rb.read_lists("lists.csv"), loss="nDCG")  # doctest: +SKIP
+    >>> tested.evaluate("nDCG@10").means()  # doctest: +SKIP
+    """
+    from rankbound.training.inputs import weighted
+    from rankbound.training.recipe import FACTORIZATIONS, PAIR_MODELS, recipe_of
+
+    chosen = recipe_of(recipe)
+    lists = weighted(lists, weights, list_weights, chosen)
+    if chosen.model not in PAIR_MODELS:
+        masks = (np.isin(np.arange(len(lists)), part) for part in dealt_lists(len(lists), folds, chosen.seed))
+        own = ((mask, np.repeat(mask, np.diff(lists.offsets))) for mask in masks)
+        splits = (Split(training=picked(lists, ~rows, ~mask), test=picked(lists, rows, mask)) for mask, rows in own)
+        return _tested(splits, recipe, device, on_epoch, lists.topics)
+    from rankbound.training.pairs import Vocabulary, folds_within, sorted_pairs, with_negatives
+
+    drawn = with_negatives(lists, chosen.negatives, chosen.seed) if chosen.negatives else lists
+    largest = int(np.diff(drawn.offsets).max(initial=0))
+    if not FEWEST_FOLDS <= folds <= largest:
+        raise ValueError(
+            f"folds: found {folds}, expected {FEWEST_FOLDS} to {largest}, the number of items of the largest topic"
+        )
+    # Which fold a row is in depends on names, not on the order of rows.
+    topics, _, order = sorted_pairs(drawn, Vocabulary.of_lists(drawn))
+    fold = np.empty(len(order), np.int64)
+    fold[order] = folds_within(topics, drawn.relevance[order], folds, chosen.seed)
+    # What was drawn stands behind a topic's own items; unless it is drawn once, trainings draw their own.
+    trained, settings = np.ones(len(order), bool), {"negatives": 0}
+    if chosen.model in FACTORIZATIONS and chosen.negative_sampling != "once":
+        sizes = np.diff(drawn.offsets)
+        place = np.arange(len(order)) - np.repeat(drawn.offsets[:-1], sizes)
+        trained, settings = place < np.repeat(np.diff(lists.offsets), sizes), {}
+    splits = (
+        Split(training=picked(drawn, (fold != number) & trained), test=picked(drawn, fold == number))
+        for number in range(int(fold.max(initial=-1)) + 1)
+    )
+    return _tested(splits, {"unknown": "mean"} | recipe | settings, device, on_epoch, lists.topics)
+
+
+def cross_validate_splits(
+    splits: Iterable[Split],
+    *,
+    device: str = "auto",
+    on_epoch: Callable[["Epoch"], None] = lambda epoch: None,
+    **recipe: Any,
+) -> CrossValidated:
+    """Train a ranker on each of some given splits, and score the split's test lists by it.
+
+    Args:
+        splits: the splits, one at a time in memory if this is a generator. Test lists of different splits may have
+            topics in common (repeated random splits).
+        device, on_epoch, recipe: as in `cross_validate`.
+
+    Returns:
+        The run of all test lists, the rankers, and judgements to evaluate the run by.
+
+    Raises:
+        ValueError: no splits, negatives (which test lists would lack), or as `train_ranker`.
+        DataError, TrainingError: as `train_ranker`; or a topic is in two parts of a split, for a factorisation an item
+            of a topic. The message names the split.
+
+    >>> split = rb.Split(training=rb.read_lists("train.csv"), test=rb.read_lists("test.csv"))  # doctest: +SKIP
+    >>> rb.cross_validate_splits([split], loss="nDCG").evaluate("nDCG@10").means()  # doctest: +SKIP
+    """
+    from rankbound.training.recipe import recipe_of
+
+    if recipe_of(recipe).negatives:
+        raise ValueError(
+            f"negatives: found {recipe['negatives']} beside given splits, whose test lists would have none; expected "
+            "0, and files whose rows with relevance 0 are the negatives"
+        )
+    return _tested(splits, recipe, device, on_epoch)
+
+
+def _tested(
+    splits: Iterable[Split],
+    recipe: Mapping[str, Any],
+    device: str,
+    on_epoch: Callable[["Epoch"], None],
+    topics: Sequence[str] = (),
+) -> CrossValidated:
+    """Train and score in each split; the lists of the result are in the order of `topics`, others of appearance."""
+    import polars as pl
+
+    from rankbound.training.inputs import require_apart
+    from rankbound.training.ranker import train_ranker
+    from rankbound.training.recipe import PAIR_MODELS
+
+    rankers, runs, judged, seconds, unknown = [], [], [], [], []
+    for number, split in enumerate(splits, start=1):
+        started = perf_counter()
+        try:
+            parts = {name: getattr(split, name) for name in ("training", "validation", "test")}
+            require_apart(parts, by_item=recipe.get("model") in PAIR_MODELS)
+            ranker = train_ranker(split.training, split.validation, device=device, on_epoch=on_epoch, **recipe)
+            runs.append(ranker.score_lists(split.test))
+        except DataError as error:
+            raise DataError(f"fold {number}{f' ({split.name})' if split.name else ''}: {error}") from error
+        rankers.append(ranker)
+        judged.append(split.test)
+        unknown.append(0)
+        if ranker.vocabulary is not None:
+            of_topics, of_items = ranker.vocabulary.indices(split.test)
+            unknown[-1] = int(((np.repeat(of_topics, np.diff(split.test.offsets)) < 0) | (of_items < 0)).sum())
+        seconds.append(perf_counter() - started)
+    if not rankers:
+        raise ValueError("splits: found none, expected at least one")
+    tests = [(topic, number) for number, run in enumerate(runs, start=1) for topic in run.topics]
+    place = {topic: index for index, topic in enumerate(dict.fromkeys([*topics, *(topic for topic, _ in tests)]))}
+    order = np.array(sorted(range(len(tests)), key=lambda at: (place[tests[at][0]], tests[at][1])), np.int64)
+    in_order = [tests[at] for at in order.tolist()]
+    distinct = len({topic for topic, _ in tests}) == len(tests)
+    names = [topic if distinct else f"{topic}/{number}" for topic, number in in_order]
+    sizes = np.concatenate([np.diff(run.offsets) for run in runs])
+    rows, limits = rows_of_lists(np.append(0, np.cumsum(sizes)), order)
+    items = pl.concat([name_column(run.items) for run in runs])[rows]
+    columns: dict[str, Any] = {"topics": names, "items": items, "offsets": limits}
+    run = Run(**columns, scores=np.concatenate([run.scores for run in runs])[rows])
+    judgements = Qrels(**columns, relevance=np.concatenate([part.relevance for part in judged])[rows])
+    folds = [list(run.topics) for run in runs]
+    return CrossValidated(run, rankers, folds, judgements, in_order, seconds, unknown)
+
+
+def _means(values: Any, group: Indices, count: int) -> Any:
+    """Return the means of the values of each group that are not NaN; NaN for a group without any."""
+    defined = ~np.isnan(values)
+    total = np.bincount(group[defined], values[defined], minlength=count)
+    with np.errstate(invalid="ignore"):
+        return total / np.bincount(group[defined], minlength=count)
 
 
 def _split(lists: JudgedLists, tested: Mask, held: Mask | None, name: str) -> Split:

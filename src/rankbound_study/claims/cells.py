@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import Pair, PairedScores
-from rankbound.compare.margins import LEVEL, TIE
+from rankbound.compare.comparison import LEVEL, TIE
 from rankbound.compare.scores import Floats, Integers, Mask, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, corrected, over_trainings, over_units, seed_deviation
 from rankbound.texts import quantity

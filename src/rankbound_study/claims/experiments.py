@@ -18,7 +18,7 @@ import polars as pl
 import torch
 
 from rankbound.compare import Pair
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.statistics import Estimate, over_units
 from rankbound.losses.sampled import warp_penalty, warp_rank
 from rankbound_study.claims.cells import (

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import PairedScores
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Floats, Mask
 from rankbound.compare.statistics import Estimate, over_members
 from rankbound_study.claims.cells import OF_SHARES

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import Pair, PairedScores
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Floats, any_over
 from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.cells import OF_LISTS, Cell, Contrast, contrast, judge, place, scores

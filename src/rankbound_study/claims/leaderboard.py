@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.compare.margins import LEVEL, MARGIN, TIE
+from rankbound.compare.comparison import LEVEL, MARGIN, TIE
 from rankbound.compare.scores import SYSTEM as NAME
 from rankbound.compare.scores import Floats, Integers, Pair, any_over, per_unit, scores_of_frame
 from rankbound.compare.statistics import CONFIDENCE

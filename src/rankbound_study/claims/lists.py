@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from rankbound.compare import Pair
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.cells import (

@@ -11,7 +11,7 @@ from scipy import stats
 
 import rankbound as rb
 from rankbound.compare import Pair, PairedScores
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Floats, per_unit
 from rankbound.compare.statistics import Estimate, draws
 from rankbound_study.claims.cells import (

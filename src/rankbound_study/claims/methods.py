@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.statistics import corrected
 from rankbound_study.claims.cells import smallest_effect
 from rankbound_study.claims.evidence import KEY, Evidence

@@ -29,7 +29,7 @@ import polars as pl
 
 import rankbound as rb
 from rankbound.compare import PairedScores
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import mean_of_known, per_unit
 from rankbound_study.claims.cells import contrast, estimate, is_distinct
 from rankbound_study.claims.comparisons import compared

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from rankbound.compare.margins import LEVEL, POWER
+from rankbound.compare.comparison import LEVEL, POWER
 from rankbound.compare.statistics import CONFIDENCE, corrected
 from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, Contrast
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, each_way

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankbound.compare import Pair
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Floats, Integers, any_over
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
 from rankbound.texts import quantity

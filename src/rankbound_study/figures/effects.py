@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound_study.claims.effects import CELL_COLUMNS as COLUMNS
 from rankbound_study.claims.effects import MEAN_COLUMNS, MEANS, NAME, REGIME_COLUMNS
 from rankbound_study.claims.law import ALL, BOUNDS, CHANGES, EXPERIMENT, LINE_COLUMNS, LINES, MISMATCH, SECOND, WEIGHTS

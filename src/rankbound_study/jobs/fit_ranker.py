@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rankbound.kernels.formulas import Floats
 from rankbound.losses import RankingLoss
-from rankbound.rankers.columns import Columns, Model, Selection
+from rankbound.rankers import Columns, Model, Selection
 from rankbound.texts import derive_seed
 from rankbound.training.fitted import columns_of, fit_columns, model_of
 from rankbound.training.recipe import Recipe

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound_study.claims import effects, law, related
 from rankbound_study.claims.law import ALL, BEST, BOUNDS, MISMATCH, SECOND, WEIGHTS
 from rankbound_study.claims.rules import FLAT

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound_study.claims import effects, law, verdict_table
 from rankbound_study.claims.cells import is_distinct
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS

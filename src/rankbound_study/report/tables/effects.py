@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound_study.claims.effects import CELL_COLUMNS as EFFECT_COLUMNS
 from rankbound_study.claims.effects import (
     EVERY,

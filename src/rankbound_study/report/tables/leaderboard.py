@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.compare.margins import LEVEL
+from rankbound.compare.comparison import LEVEL
 from rankbound_study.claims.leaderboard import (
     ALIKE,
     BASELINE,

@@ -1,12 +1,17 @@
-"""What a factorisation reads: pairs of a topic and an item by their places in a vocabulary, and drawn negatives.
+"""Models of pairs of a topic and an item: what they read, what they recommend of all items, and metrics of that.
 
-The items of a topic are parted for validation and for folds: sorted by relevance, at random within a label, they are
-dealt one after another, so that each part has its share of every label, and of the topic, up to one item.
+Pairs go by the places of topic and item in a vocabulary. The items of a topic are parted for validation and for folds:
+sorted by relevance, at random within a label, they are dealt one after another, so that each part has its share of
+every label, and of the topic, up to one item.
+
+The items that a ranker was trained on are the catalogue that all topics choose from. No table of pairs is made: scores
+of a block of topics by all items are in memory at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,23 +19,29 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import DataError
+from rankbound.evaluation import POLICIES, Evaluation, judged_by, needs_intents, values_of
 from rankbound.io.files import needs_extra
-from rankbound.io.judged import JudgedLists, Qrels
+from rankbound.io.judged import JudgedLists, Qrels, Run, name_column, repeated
 from rankbound.io.ragged import Indices
-from rankbound.lists import Lists, as_tensor
-from rankbound.texts import derive_seed, quantity, quoted
-from rankbound.training.catalogue import UNSEEN, Counted, Popularity, fit_ease, fit_neighbours, places_of
-from rankbound.training.models import Factorization, score_pairs
-from rankbound.training.recipe import EASE, POPULARITY, Recipe
-from rankbound.training.splits import require_apart
+from rankbound.kernels.formulas import cases_of
+from rankbound.lazy import pa
+from rankbound.lists import Lists, as_tensor, on_cpu
+from rankbound.metrics import Metric
+from rankbound.metrics.base import NOT_POOLED, POOLED
+from rankbound.metrics.runs import JudgedRun
+from rankbound.names import ByText
+from rankbound.texts import derive_seed, quantity, quoted, require_one_of
+from rankbound.training import models
+from rankbound.training.inputs import require_apart
+from rankbound.training.recipe import CHOICES, PAIR_MODELS, Recipe, build_factors
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
-with needs_extra("data"):
+if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
 
-    from rankbound.io.judged import name_column
+    from rankbound.training.ranker import Ranker
 
+Excluded = Qrels | Sequence[Qrels]
 Mask = npt.NDArray[np.bool_]
 
 DENSE = 0.5
@@ -39,10 +50,13 @@ DENSE = 0.5
 TRIES = 32
 """How often a draw of an epoch is repeated that hits one of the topic's own items; then it is left out."""
 
+UNSEEN = -1
+"""The place of a name that is not known."""
+
 
 def pair_inputs(
     lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe, generator: torch.Generator
-) -> tuple[Part, Draw | None, Part | None, Factorization, "Vocabulary"]:
+) -> tuple[Part, Draw | None, Part | None, models.Factorization, "Vocabulary"]:
     """Return the lists to train on and to select the epoch on, a model with initial weights, and its vocabulary.
 
     With negatives of every epoch, the lists to train on are those of the first, beside the draws of all.
@@ -113,29 +127,32 @@ def pair_inputs(
         held_out = with_drawn(part(held), topics * n_items + items)
     training, draw = part(~held), None
     if recipe.negatives and not once:
-        negatives = EpochNegatives(training, n_items, recipe)
-        training = negatives()
-        draw = chain([training], iter(negatives, None)).__next__
+        epochs = epoch_negatives(training, n_items, recipe)
+        training = next(epochs)
+        draw = chain([training], epochs).__next__
     by_kernel = worth_a_kernel(recipe.epochs, training.lists.n_items)
-    model = recipe.build_factors(len(vocabulary.topics), n_items, generator, by_kernel=by_kernel)
+    model = build_factors(recipe, len(vocabulary.topics), n_items, generator, by_kernel=by_kernel)
     return training, draw, held_out, model, vocabulary
 
 
-def counted_model(lists: JudgedLists, recipe: Recipe) -> tuple[Counted, "Vocabulary"]:
+def counted_model(
+    lists: JudgedLists, validation: JudgedLists | None, recipe: Recipe
+) -> tuple[models.Counted, "Vocabulary"]:
     """Return the model of the relevant pairs of lists, and its vocabulary, which has the other items as well."""
     _require_recurring(lists, recipe.model)
     if not bool((lists.relevance > 0).any()):
         raise DataError(f"all {len(lists.items)} relevance labels are 0; expected relevant items, with labels above 0")
+    require_apart({"training": lists, "validation": validation}, by_item=True)
     vocabulary = Vocabulary.of_lists(lists)
     topics, items, order = sorted_pairs(lists, vocabulary)
     relevant = lists.relevance[order] > 0
     pairs = torch.from_numpy(topics[relevant]), torch.from_numpy(items[relevant])
     n_topics, n_items = len(vocabulary.topics), len(vocabulary.items)
-    if recipe.model == POPULARITY:
-        return Popularity(torch.bincount(pairs[1], minlength=n_items).to(torch.float32)), vocabulary
-    if recipe.model == EASE:
-        return fit_ease(*pairs, n_topics, n_items, recipe.ridge), vocabulary
-    return fit_neighbours(*pairs, n_topics, n_items, recipe.neighbours), vocabulary
+    if recipe.model == "popularity":
+        return models.Popularity(counts=torch.bincount(pairs[1], minlength=n_items).to(torch.float32)), vocabulary
+    if recipe.model == "ease":
+        return models.fit_ease(*pairs, n_topics, n_items, recipe.ridge), vocabulary
+    return models.fit_neighbours(*pairs, n_topics, n_items, recipe.neighbours), vocabulary
 
 
 def _require_recurring(lists: JudgedLists, model: str) -> None:
@@ -151,9 +168,191 @@ def _require_recurring(lists: JudgedLists, model: str) -> None:
 
 def score_part(model: nn.Module, part: Part) -> Tensor:
     """Return the scores of a part's items under a factorisation."""
-    assert isinstance(model, Factorization)
+    assert isinstance(model, models.Factorization)
     topics = part.topics.index_select(0, part.lists.segment)
-    return model(topics, part.items) if torch.is_grad_enabled() else score_pairs(model, topics, part.items)
+    return model(topics, part.items) if torch.is_grad_enabled() else models.score_pairs(model, topics, part.items)
+
+
+@on_cpu
+@torch.inference_mode(mode=False)
+@torch.no_grad()
+def recommend(
+    ranker: "Ranker", topics: Sequence[str] | Qrels | None, k: int, exclude: Excluded, unknown: str | None
+) -> Run:
+    """Return the best items of all, as `Ranker.recommend` says."""
+    vocabulary = _vocabulary(ranker)
+    if k < 1:
+        raise ValueError(f"k: found {k}, expected a number of items from 1")
+    given = vocabulary.topics if topics is None else topics.topics if isinstance(topics, Qrels) else topics
+    if isinstance(given, str):
+        raise ValueError(f"topics: found the text {given!r}, expected a sequence of names, as in [{given!r}]")
+    names = [str(name) for name in given]
+    if (twice := repeated(names)) is not None:
+        raise ValueError(f"topics: found {twice!r} twice, expected each once")
+    count = min(k, len(vocabulary.items))
+    sizes, places, values = [], [], []
+    for _, scores in _blocks(ranker, vocabulary, names, exclude, unknown):
+        best = models.first_of(scores, count)
+        own = scores.gather(1, best)
+        kept = own > -torch.inf
+        sizes.append(kept.sum(1))
+        places.append(best[kept])
+        values.append(own[kept])
+    offsets = np.append(0, torch.cat(sizes).cumsum(0).numpy()) if sizes else np.zeros(1, np.int64)
+    items = vocabulary.items[torch.cat(places).numpy() if places else []]
+    return Run(topics=names, items=items, scores=torch.cat(values).numpy() if values else [], offsets=offsets)
+
+
+@on_cpu
+@torch.inference_mode(mode=False)
+@torch.no_grad()
+def evaluate_catalogue(
+    ranker: "Ranker",
+    test: Qrels,
+    metrics: str | Metric | Sequence[str | Metric],
+    *,
+    exclude: Qrels | Sequence[Qrels] = (),
+    unknown: str | None = None,
+    undefined: str = "skip",
+) -> Evaluation:
+    """Evaluate a ranker on a ranking of all items that it was trained on, for each topic (user) of the test.
+
+    The values are those of `rankbound.evaluate_run` for the run `ranker.recommend(test, k, exclude=exclude)` of all
+    items, which is not made: items that the test lacks are not relevant, and a metric is averaged over all orders of
+    tied items. A relevant item that is excluded, or that the ranker was not trained on, is not retrieved: it counts in
+    the normaliser, and contributes nothing.
+
+    Metrics over samples of irrelevant items may order models otherwise than these (Krichene and Rendle 2020).
+
+    Args:
+        ranker: a ranker of topics and items, such as a `matrix-factorization`.
+        test: judged lists of the topics to evaluate.
+        metrics: one or more metrics or their texts.
+        exclude: judged lists, one or several, whose items are not ranked for their topics: the training lists.
+        unknown: `refuse` for topics and items of the test that the ranker was not trained on; `mean` scores topics as
+            `Ranker.recommend` does, and takes items as not retrieved. By default, the recipe's.
+        undefined: as in `rankbound.evaluate_run`.
+
+    Returns:
+        The values of each topic of the test; `means()` averages them.
+
+    Raises:
+        ValueError: for a ranker of features, a metric of intents, an unknown metric, or another value of `unknown` or
+            `undefined`.
+        DataError: a topic or item is unknown, or none of the items is known; the message names one.
+
+    >>> ranker = rb.load("films.safetensors")  # doctest: +SKIP
+    >>> test = rb.read_lists("later.csv", topic="user")  # doctest: +SKIP
+    >>> rb.evaluate_catalogue(ranker, test, ["nDCG@10", "Recall@20"]).means()  # doctest: +SKIP
+    """
+    require_one_of("undefined", undefined, POLICIES)
+    vocabulary = _vocabulary(ranker)
+    chosen, judged = judged_by(metrics, test)
+    if needs_intents(chosen):
+        raise ValueError("metrics: found a metric of intents, which is not of a catalogue; use rankbound.evaluate_run")
+    items = vocabulary.known_indices(test, policy_of(ranker, unknown))[1]
+    relevance = np.asarray(judged.relevance, np.float64)
+    if judged.unjudged is not None:
+        relevance = np.where(judged.unjudged, POOLED, relevance)
+    topics = np.repeat(np.arange(len(test.topics)), np.diff(test.offsets))
+    values: dict[str, list[npt.NDArray[np.float64]]] = {str(one): [] for one in chosen}
+    for block, scores in _blocks(ranker, vocabulary, test.topics, exclude, unknown):
+        rows = slice(*test.offsets[[block.start, block.stop]])
+        run = _judged(test.topics[block], scores, topics[rows] - block.start, items[rows], relevance[rows])
+        for name, own in values_of(chosen, run, undefined).items():
+            values[name].append(own)
+    joined = ByText({name: np.concatenate(own) if own else np.zeros(0) for name, own in values.items()})
+    return Evaluation(list(test.topics), joined, [], [])
+
+
+def _judged(
+    names: Sequence[str], scores: Tensor, topics: Indices, items: Indices, relevance: npt.NDArray[np.float64]
+) -> JudgedRun:
+    """Return the rankings of all items with their judgements; excluded and unknown judged items come last.
+
+    Items without a judgement are alike, so that their scores are sorted without their places, which is fast.
+    """
+    count, judged = len(names), np.flatnonzero(items >= 0)
+    keys = np.negative(scores.numpy())
+    own = np.full(len(items), np.inf, keys.dtype)
+    own[judged] = keys[topics[judged], items[judged]]
+    keys[topics[judged], items[judged]] = np.inf
+    keys.sort(axis=1)
+    # By score, so that those between the same two others are in order; the lost ones in ascending relevance.
+    order = np.lexsort((np.where(own < np.inf, 0, relevance), own, topics))
+    topics, own, relevance = topics[order], own[order], relevance[order]
+    n_judged = np.bincount(topics, minlength=count)
+    sought, place = np.full((count, n_judged.max(initial=0)), np.inf, keys.dtype), cases_of(n_judged)
+    sought[place] = own
+    above = torch.searchsorted(torch.from_numpy(keys), torch.from_numpy(sought)).numpy()[place]
+    others = keys < np.inf
+    sizes = others.sum(1)
+    where = (np.cumsum(sizes) - sizes)[topics] + above
+    # The items with a judgement stand `above` others of their topic, and are in the order of topics.
+    return JudgedRun(
+        list(names),
+        np.insert(-keys[others].astype(np.float64), where, np.where(own < np.inf, -own.astype(np.float64), 0.0)),
+        np.insert(np.full(sizes.sum(), NOT_POOLED), where, relevance),
+        np.insert(np.ones(sizes.sum(), np.bool_), where, own < np.inf),
+        np.append(0, np.cumsum(sizes + n_judged)),
+    )
+
+
+def _vocabulary(ranker: "Ranker") -> "Vocabulary":
+    if ranker.vocabulary is None:
+        raise ValueError(
+            f"ranker: found a {ranker.recipe.model} model of features, which new items have as well; expected one of "
+            f"{', '.join(PAIR_MODELS)}, whose catalogue is the items that it was trained on, or score_lists(lists)"
+        )
+    return ranker.vocabulary
+
+
+def policy_of(ranker: "Ranker", unknown: str | None) -> str:
+    """Return what becomes of unknown topics and items, by default as the recipe says; ValueError for another policy."""
+    policy = ranker.recipe.unknown if unknown is None else unknown
+    require_one_of("unknown", policy, CHOICES["unknown"])
+    return policy
+
+
+def _blocks(
+    ranker: "Ranker", vocabulary: "Vocabulary", names: Sequence[str], exclude: Excluded, unknown: str | None
+) -> Iterator[tuple[slice, Tensor]]:
+    """Yield blocks of topics, and their scores of all items: finite numbers, or negative infinity if excluded."""
+    assert isinstance(ranker.model, models.Factorization | models.Counted)
+    index = places_of(names, vocabulary.topics)
+    new, policy = np.flatnonzero(index < 0), policy_of(ranker, unknown)
+    if len(new) and policy == "refuse":
+        others = f" (and {quantity(len(new) - 1, 'other topic')})" if len(new) > 1 else ""
+        raise DataError(
+            f"found topic {quoted(names[new[0]])}{others}, which the ranker was not trained on: leave it out, or rank "
+            "items for unknown topics by the mean over all others with unknown='mean'"
+        )
+    n_items, model = len(vocabulary.items), ranker.model.cpu()
+    pairs = [np.zeros((2, 0), np.int64)]
+    for lists in [exclude] if isinstance(exclude, Qrels) else exclude:
+        of_items = np.repeat(places_of(lists.topics, names), np.diff(lists.offsets))
+        pairs.append(np.stack([of_items, vocabulary.indices(lists)[1]]))
+    rows, items = np.concatenate(pairs, axis=1)
+    known = (rows >= 0) & (items >= 0)
+    rows, items = rows[known], items[known]
+    order = np.argsort(rows, kind="stable")
+    rows, items = rows[order], items[order]
+    size = max(models.SCORES_AT_ONCE // max(n_items, 1), 1)
+    for first in range(0, len(names), size):
+        block = slice(first, min(first + size, len(names)))
+        scores = model.of_topics(torch.from_numpy(index[block])).clone()
+        if not bool(torch.isfinite(scores).all()):
+            raise ValueError(
+                "scores: found numbers that are not finite: the model's weights are too large; train again"
+            )
+        own = slice(*np.searchsorted(rows, [block.start, block.stop]).tolist())
+        scores[torch.from_numpy(rows[own] - first), torch.from_numpy(items[own])] = -torch.inf
+        yield block, scores
+
+
+def places_of(names: Any, known: Any) -> Indices:
+    """Return the places of names among distinct known ones; those of others are -1."""
+    return name_column(names).replace_strict(known, np.arange(len(known)), default=UNSEEN).to_numpy().astype(np.int64)
 
 
 def sorted_pairs(lists: JudgedLists, vocabulary: "Vocabulary") -> tuple[Indices, Indices, Indices]:
@@ -168,12 +367,14 @@ def sorted_pairs(lists: JudgedLists, vocabulary: "Vocabulary") -> tuple[Indices,
 class Vocabulary:
     """Names of topics and items, each distinct and sorted: a name's place is the index of its factors."""
 
-    topics: pl.Series
-    items: pl.Series
+    topics: "pl.Series"
+    items: "pl.Series"
 
     @classmethod
     def of_lists(cls, lists: Qrels) -> "Vocabulary":
         """Return the vocabulary of all topics and items of some lists."""
+        with needs_extra("data"):
+            import polars  # noqa: F401
         return cls(name_column(lists.topics).sort(), name_column(lists.items).unique().sort())
 
     def indices(self, lists: Qrels) -> tuple[Indices, Indices]:
@@ -219,6 +420,8 @@ class Vocabulary:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Vocabulary":
         """Restore the names that `tensors` returned; ValueError if the file that they come from is damaged."""
+        with needs_extra("data"):
+            import polars as pl
         known = []
         for kind in ("topics", "items"):
             text, ends = tensors[f"known.{kind}.text"], tensors[f"known.{kind}.ends"]
@@ -278,6 +481,8 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     if they are fewer. Their relevance is 0. Draws depend on names and `seed` alone, not on the order of rows. Features
     are left out.
     """
+    import polars as pl
+
     vocabulary = Vocabulary.of_lists(lists)
     topic_of_list, items = vocabulary.indices(lists)
     topics = np.repeat(topic_of_list, np.diff(lists.offsets))
@@ -299,48 +504,42 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     )
 
 
-class EpochNegatives:
-    """Draws lists with new negatives in every call: of `n_items`, those of a recipe, which the list lacks.
+def epoch_negatives(part: Part, n_items: int, recipe: Recipe) -> Iterator[Part]:
+    """Yield the lists of every epoch with new negatives: of `n_items`, those of a recipe, which the list lacks.
 
     The lists of the part have no negatives, and are on the CPU; their items ascend. For `in-batch`, they come in the
     order of the batches.
     """
-
-    def __init__(self, part: Part, n_items: int, recipe: Recipe) -> None:
-        self._part, self._n_items, self._recipe = part, n_items, recipe
-        self._generator = np.random.default_rng(derive_seed("negatives of epochs", recipe.seed))
-        self._known = (part.topics.index_select(0, part.lists.segment) * n_items + part.items).numpy()
-
-    def __call__(self) -> Part:
-        part, count = self._part, len(self._part.lists)
-        in_batch = self._recipe.negative_sampling == "in-batch"
-        if in_batch:
-            order = self._generator.permutation(count)
-            names = [part.names[at] for at in order.tolist()]
-            part = replace(part.batch(torch.from_numpy(order)), names=names)
-        relevant = part.relevance.numpy() > 0
-        of_lists = np.bincount(part.lists.segment.numpy()[relevant], minlength=count)
-        pool = np.arange(self._n_items) if self._recipe.negative_sampling == "uniform" else part.items.numpy()[relevant]
+    generator, count = np.random.default_rng(derive_seed("negatives of epochs", recipe.seed)), len(part.lists)
+    known = (part.topics.index_select(0, part.lists.segment) * n_items + part.items).numpy()
+    epoch, size = part, recipe.batch_size
+    while True:
+        if recipe.negative_sampling == "in-batch":
+            order = generator.permutation(count)
+            epoch = replace(part.batch(torch.from_numpy(order)), names=[part.names[at] for at in order.tolist()])
+        relevant = epoch.relevance.numpy() > 0
+        of_lists = np.bincount(epoch.lists.segment.numpy()[relevant], minlength=count)
+        pool = np.arange(n_items) if recipe.negative_sampling == "uniform" else epoch.items.numpy()[relevant]
         low, width = np.zeros(count, np.int64), np.full(count, len(pool))
-        if in_batch:
+        if recipe.negative_sampling == "in-batch":
             limits = np.append(0, np.cumsum(of_lists))
-            first = np.arange(count) // self._recipe.batch_size * self._recipe.batch_size
+            first = np.arange(count) // size * size
             low = limits[first]
-            width = limits[np.minimum(first + self._recipe.batch_size, count)] - low
-        owner = np.repeat(np.arange(count), self._recipe.negatives * of_lists)
-        drawn, lacking, topics = np.empty(len(owner), np.int64), np.arange(len(owner)), part.topics.numpy()
+            width = limits[np.minimum(first + size, count)] - low
+        owner = np.repeat(np.arange(count), recipe.negatives * of_lists)
+        drawn, lacking, topics = np.empty(len(owner), np.int64), np.arange(len(owner)), epoch.topics.numpy()
         for _ in range(TRIES):
             if not len(lacking):
                 break
             own = owner[lacking]
-            place = low[own] + (self._generator.random(len(own)) * width[own]).astype(np.int64)
+            place = low[own] + (generator.random(len(own)) * width[own]).astype(np.int64)
             drawn[lacking] = pool[place]
-            codes = topics[own] * self._n_items + drawn[lacking]
-            at = np.minimum(np.searchsorted(self._known, codes), len(self._known) - 1)
-            lacking = lacking[self._known[at] == codes]
+            codes = topics[own] * n_items + drawn[lacking]
+            at = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+            lacking = lacking[known[at] == codes]
         kept = np.ones(len(owner), bool)
         kept[lacking] = False
-        return _joined(part, owner[kept], drawn[kept])
+        yield _joined(epoch, owner[kept], drawn[kept])
 
 
 def _joined(part: Part, owner: Indices, items: Indices) -> Part:
