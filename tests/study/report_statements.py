@@ -11,7 +11,7 @@ from rankbound_study.claims import verdict_table
 from rankbound_study.report import claims_table
 from rankbound_study.report.columns import TableBlock, signed, with_minus_signs
 from rankbound_study.report.content import Document, Paragraph
-from rankbound_study.results.neural_runs import AS_PRINTED, TABLES, data_set_title
+from rankbound_study.results.neural import AS_PRINTED, TABLES, data_set_title
 
 _NUMBER = r"[+−]\d\.\d{4}(?!\d)"
 DIFFERENCE = re.compile(rf"([\w-]+) (?:minus|−) ([\w-]+)(?: is)? ({_NUMBER})(?: \(?({_NUMBER}) to ({_NUMBER}))?")

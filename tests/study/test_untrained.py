@@ -25,7 +25,7 @@ from rankbound_study.report.tables.crossed import ratio_blocks
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.study_files import StudyFiles
-from rankbound_study.results.trained import (
+from rankbound_study.results.scores import (
     AT_RANDOM,
     MARK,
     STILL,

@@ -44,7 +44,7 @@ from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.results.study_files import StudyFiles, scan_runs, schema
-from rankbound_study.results.trained import read_trainings, untrained_counts
+from rankbound_study.results.scores import read_trainings, untrained_counts
 from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
 
 KINDS = {"affine": AFFINE, "distribution": tuple(name for name in BOUNDED if name not in AFFINE)}

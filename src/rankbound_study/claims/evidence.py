@@ -2,7 +2,7 @@
 
 Claims are about MovieLens, MQ2008 and faces; a generated stand-in replaces a missing data set, so a demonstration
 decides all claims, about its stand-ins. Runs are those of the honest protocol. Those of models that did not train (see
-`rankbound_study.results.trained`) are left out, unless a claim is about training itself.
+`rankbound_study.results.scores`) are left out, unless a claim is about training itself.
 """
 
 from copy import copy
@@ -16,7 +16,7 @@ from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.results.study_files import scan_runs
-from rankbound_study.results.trained import JOB, read_trainings
+from rankbound_study.results.scores import JOB, read_trainings
 from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "n", "p", "epoch")

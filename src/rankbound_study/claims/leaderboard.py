@@ -4,7 +4,7 @@ The best system is the one with the highest validation score, so no test score s
 score higher. All scores are on one metric, whichever metric judges a system's loss. Differences are paired by topic,
 and generalise to topics and, with several seeds, to trainings. P-values are adjusted by Holm's method over all systems
 of a data set, separately for each of the three comparisons. Systems that did not train (see
-`rankbound_study.results.trained`) follow the others, without a rank, and are compared with none.
+`rankbound_study.results.scores`) follow the others, without a rank, and are compared with none.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,7 @@ limit, or two.
 - held: every difference is significantly within the limits (an intersection-union test);
 - not held: a difference is significantly outside a limit (Bonferroni over the differences and limits);
 - undecided: neither;
-- did not train: some of these models did not (`rankbound_study.results.trained`); their effect is shown and not tested.
+- did not train: some of these models did not (`rankbound_study.results.scores`); their effect is shown and not tested.
 
 Both p-values have Holm's correction over all predictions, those that did not run or train among them.
 """

@@ -6,8 +6,8 @@ import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
-from rankbound_study.results.neural_pairs import GAPS, PAIR_ACCURACY, by_gap, read_pairs
-from rankbound_study.results.neural_runs import (
+from rankbound_study.results.neural import GAPS, PAIR_ACCURACY, by_gap, read_pairs
+from rankbound_study.results.neural import (
     FAMILIES,
     NOT_RUN,
     TABLES,

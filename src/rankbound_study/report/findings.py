@@ -24,7 +24,7 @@ from rankbound_study.report.tables.crossed import METRICS_CROSSED
 from rankbound_study.report.tables.table_5_1 import COLUMNS, TOLERANCE, cell_name
 from rankbound_study.results import scores
 from rankbound_study.results.study_files import read_facts, read_made, read_table
-from rankbound_study.results.trained import UNTRAINED
+from rankbound_study.results.scores import UNTRAINED
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
 
 ON_COLLAPSE, ON_EQUAL_LOSSES, ON_POPULARITY = "T26", "T14", "P01"

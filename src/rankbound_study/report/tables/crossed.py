@@ -29,7 +29,7 @@ from rankbound_study.report.table_files import TableFiles, TableTexts, latex, ma
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.results.study_files import read_table
-from rankbound_study.results.trained import MARK
+from rankbound_study.results.scores import MARK
 from rankbound_study.templates import text, titled
 from rankbound_study.vocabulary import POPULARITY, UNBOUNDED
 

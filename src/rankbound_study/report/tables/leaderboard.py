@@ -36,7 +36,7 @@ from rankbound_study.results.scores import (
     validation_means,
 )
 from rankbound_study.results.study_files import StudyFiles, read_facts, read_table
-from rankbound_study.results.trained import MARK
+from rankbound_study.results.scores import MARK
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import HONEST
 

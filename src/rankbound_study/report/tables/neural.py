@@ -25,8 +25,8 @@ from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock, four, with_minus
 from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.neural_pairs import (
-    GAP_COLUMNS,
+from rankbound_study.results.neural import (
+    AGE_GAP_COLUMNS,
     READINGS,
     MethodMeans,
     by_gap,
@@ -35,7 +35,7 @@ from rankbound_study.results.neural_pairs import (
     method_means,
     read_pairs,
 )
-from rankbound_study.results.neural_runs import (
+from rankbound_study.results.neural import (
     AS_PRINTED,
     CONTROL,
     FAMILIES,
@@ -49,7 +49,7 @@ from rankbound_study.results.neural_runs import (
     table_named,
     what_is_missing,
 )
-from rankbound_study.results.neural_runs import TABLES as PRINTED_TABLES
+from rankbound_study.results.neural import TABLES as PRINTED_TABLES
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import StudyFiles, read_table, schema
 from rankbound_study.templates import text
@@ -97,7 +97,7 @@ def neural_table(
     pairs = read_pairs(predictions, images) if predictions and images is not None else None
     rows: list[dict[str, Any]] = []
     comparisons: list[tuple[Any, ...]] = []
-    gaps = [pl.DataFrame(schema={"dataset": pl.String, **GAP_COLUMNS})]
+    gaps = [pl.DataFrame(schema={"dataset": pl.String, **AGE_GAP_COLUMNS})]
     for own in frame.partition_by("dataset", maintain_order=True):
         dataset = own["dataset"][0]
         own_pairs = None if pairs is None else pairs.filter(pl.col("dataset") == dataset)

@@ -6,7 +6,7 @@ folds' means, `ours_pooled` the mean over all lists. Both readings of MQ2008 hav
 scored at three persistences (`as_printed` marks the one that the thesis names). Synthetic data have no printed scores.
 `margin` is half of the 95 % interval of a mean; `change` is a bounded loss minus the unbounded one, with half of its
 interval and the p-value of no change, adjusted over the printed cells. `n_untrained` of the `n_trainings` of a cell did
-not train (see `rankbound_study.results.trained`); a difference with such a cell is not tested.
+not train (see `rankbound_study.results.scores`); a difference with such a cell is not tested.
 
 For people, it has a row per loss and bounding and a column per data set, as in the thesis. Each mean has a note: the
 printed mean (published protocol) or its margin (honest protocol).
@@ -32,7 +32,7 @@ from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.study_files import StudyFiles, read_frame, schema
-from rankbound_study.results.trained import MARK, UNTRAINED, untrained_counts
+from rankbound_study.results.scores import MARK, UNTRAINED, untrained_counts
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, UNBOUNDED
 
