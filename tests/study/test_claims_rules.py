@@ -14,13 +14,8 @@ from rankbound.compare.statistics import Estimate, over_trainings
 from rankbound_study.claims import lists, registry, verdict_table
 from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair, scores
 from rankbound_study.claims.rules import REACH, RULES, Family, Sample, collapsed, sample_of_most, share_of, together
-from rankbound_study.claims.statistics import (
-    PEARSON,
-    SPEARMAN,
-    correlation,
-    distance,
-    resampled_means,
-)
+from rankbound_study.claims.lists import PEARSON, SPEARMAN, correlation, distance
+from rankbound_study.claims.effects import resampled_means
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_kept
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet

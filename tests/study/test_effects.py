@@ -19,12 +19,12 @@ from rankbound_study.claims.effects import (
     SAME_LOSS,
     effects,
     of_halves,
+    pooled,
     regimes,
     replicas_table,
 )
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.related import METRICS, coherence
-from rankbound_study.claims.statistics import pooled
 from rankbound_study.jobs.job import RUN_METRICS
 from rankbound_study.report.abstract import related_sections
 from rankbound_study.report.columns import TableBlock

@@ -1,8 +1,19 @@
-"""The effects of bounding in the cells of Table 5.1, their means over groups of cells, and the effects by regime.
+r"""The effects of bounding in the cells of Table 5.1, their means over groups of cells, and the effects by regime.
 
 A cell is a loss under a bounding on a data set; identical boundings (the affine ones of nRBP) are one cell. The errors
 of two cells are correlated if they share topics or the trainings of an unbounded loss: their covariance is that of a
 bootstrap that draws topics and trainings for all cells together.
+
+The mean of many cells' effects follows a random-effects model for cells that share topics and trainings. With the
+effects $y_i$ of $k$ cells, whose errors have the covariance matrix $V$, and true effects that differ between cells with
+variance $\tau^2$:
+
+$$\hat\mu = \frac1k \sum_i y_i, \qquad
+\hat\tau^2 = \max\Big(0, \frac{\sum_i (y_i - \hat\mu)^2 - \operatorname{tr} V + 1^\top V 1 / k}{k - 1}\Big), \qquad
+\operatorname{Var} \hat\mu = \frac{1^\top V 1}{k^2} + \frac{\hat\tau^2}{k}$$
+
+This is the method of moments of Hedges (1983, "A random effects model for effect sizes") with covariances. All cells
+have the same weight: weights by precision assume independent errors, and those of cells that share trainings are not.
 
 A regime is a data set under one setting of the model: the study's own, or that of a variant. Regimes differ in how much
 list sizes spread, whether tastes go with them, and the model's capacity. The influence of a list is the range of its
@@ -12,6 +23,7 @@ minimum and maximum removes.
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,8 +35,8 @@ import polars as pl
 
 import rankbound as rb
 from rankbound.compare import Pair
-from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
-from rankbound.compare.statistics import CONFIDENCE, over_units, percentiles
+from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
+from rankbound.compare.statistics import CONFIDENCE, Estimate, draws, over_units, percentiles
 from rankbound_study.claims.cells import (
     Cell,
     Contrast,
@@ -38,7 +50,6 @@ from rankbound_study.claims.cells import (
 )
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
-from rankbound_study.claims.statistics import Pooled, pooled, resampled_means
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet, SampledName
@@ -106,6 +117,113 @@ def effects(evidence: Evidence) -> Effects:
     return Effects(pairs)
 
 
+RESAMPLES = 1999
+"""Number of permutations, and of bootstrap samples."""
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The mean effect of some cells.
+
+    Attributes:
+        n: the number of cells.
+        estimate: their mean, with its standard error and `n - 1` degrees of freedom.
+        between: the standard deviation of the true effects between cells.
+    """
+
+    n: int
+    estimate: Estimate
+    between: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the mean."""
+        return self.estimate.interval(CONFIDENCE)
+
+    @property
+    def of_new_cell(self) -> tuple[float, float]:
+        """The 95 % interval of the true effect in another such cell; NaN for two cells.
+
+        It has `n - 2` degrees of freedom (Higgins, Thompson and Spiegelhalter 2009, "A re-evaluation of random-effects
+        meta-analysis"); with few cells it covers a little less than it should.
+        """
+        if self.n < 3:
+            return math.nan, math.nan
+        error = math.hypot(self.estimate.standard_error, self.between)
+        return Estimate(self.estimate.mean, error, self.n - 2).interval(CONFIDENCE)
+
+
+def pooled(effects: Floats, covariance: Floats) -> Pooled:
+    """Return the mean of effects `(k,)` whose errors have a covariance matrix `(k, k)`.
+
+    Raises:
+        ValueError: there are fewer than two cells.
+    """
+    k = len(effects)
+    if k < 2:
+        raise ValueError(f"effects: found {k}, expected two or more: one has no variance between cells")
+    mean, of_errors = float(effects.mean()), float(covariance.sum()) / k
+    squares = float(((effects - mean) ** 2).sum())
+    between = max(0.0, (squares - float(np.trace(covariance)) + of_errors) / (k - 1))
+    return Pooled(k, Estimate(mean, math.sqrt((of_errors + between) / k), k - 1), math.sqrt(between))
+
+
+def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
+    """Return resampled mean differences `(RESAMPLES, n_cells)`.
+
+    A topic is drawn for all cells of its source, with all its lists, at every ratio and in every reading of its labels.
+    So are clusters of trainings, for all boundings and losses of a column: drawings if there are five or more, or else
+    folds (of a drawing), or the seeds of a single fold. What seeds of a fold share, as a learning rate that one of them
+    selects, is drawn with them. With $K$ clusters, their numbers of draws are spread by $\\sqrt{K / (K - 1)}$, as a
+    bootstrap's variance is too small by this factor. Drawing topics and trainings is conservative: the variance of a
+    topic within one training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
+    """
+    random = np.random.default_rng(0)
+    sources = sorted({cell.column.source for cell in pairs})
+    names = {
+        source: sorted({unit for cell, one in pairs.items() if cell.column.source == source for unit in one.units})
+        for source in sources
+    }
+    drawn = {source: draws(random, len(names[source]), RESAMPLES) for source in sources}
+    places = {source: {name: place for place, name in enumerate(names[source])} for source in sources}
+    of_trainings: dict[object, Floats] = {}
+    means = np.empty((RESAMPLES, len(pairs)))
+    for number, (cell, one) in enumerate(pairs.items()):
+        differences = one.a - one.b
+        trained = any_over(np.isfinite(differences), 0)
+        key = (cell.column, trained.tobytes())
+        if key not in of_trainings:
+            of_trainings[key] = _drawn_trainings(random, trained, one.drawings)
+        source = cell.column.source
+        topics = drawn[source][:, [places[source][name] for name in one.units]]
+        lists = any_over(np.isfinite(differences), 2)
+        weighted = np.nan_to_num(differences) / np.maximum(lists.sum(1), 1)[:, None, None]
+        sums = topics @ weighted.reshape(len(weighted), -1)
+        weights = of_trainings[key].reshape(RESAMPLES, -1)
+        means[:, number] = (sums * weights).sum(1) / np.maximum(topics.sum(1), 1)
+    return means
+
+
+FEWEST_DRAWINGS = 5
+"""Fewer drawings are no sample of drawings: their folds are drawn instead."""
+
+
+def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings: Integers | None) -> Floats:
+    """Return the weight of each training in the mean of its fold, times its fold's, `(RESAMPLES, n_folds, n_seeds)`."""
+    cluster = np.arange(trained.size).reshape(trained.shape)
+    if trained.any(1).sum() > 1:
+        cluster = np.broadcast_to(np.arange(len(trained))[:, None], trained.shape)
+        if drawings is not None and len(np.unique(drawings[trained.any(1)])) >= FEWEST_DRAWINGS:
+            cluster = np.broadcast_to(drawings[:, None], trained.shape)
+    _, member = np.unique(cluster[trained], return_inverse=True)
+    count = int(member.max()) + 1
+    spread = math.sqrt(count / (count - 1)) if count > 1 else 0.0
+    weights = 1 + spread * (draws(random, count, RESAMPLES) - 1)
+    found = np.zeros((RESAMPLES, *trained.shape))
+    found[:, trained] = weights[:, member] / np.broadcast_to(trained.sum(1)[:, None], trained.shape)[trained]
+    return found
+
+
 NAME, MEANS = "table_effects", "table_effects_means"
 
 CELL_COLUMNS = schema(
@@ -118,20 +236,11 @@ MEAN_COLUMNS = schema("text: bounds loss; int: n; float: mean low high between n
 def cells_table(found: Effects) -> pl.DataFrame:
     """Return a row per cell."""
     rows = [
-        {
-            **cell.column._asdict(),
-            "loss": cell.loss,
-            "bounding": cell.bounding,
-            "metric": cell.metric,
-            **dict(zip(("effect", "low", "high"), one.measured, strict=True)),
-            "margin": one.margin,
-            "p_holm": found.p_values[cell],
-            "alike": one.is_alike,
-            "n_topics": one.n,
-        }
+        (*column, loss, bounding, metric, *one.measured, one.margin, found.p_values[cell], one.is_alike, one.n)
         for cell, one in found.contrasts.items()
+        for loss, bounding, column, metric in (cell,)
     ]
-    return pl.DataFrame(rows, schema=CELL_COLUMNS).with_columns(pl.col("margin").fill_nan(None))
+    return pl.DataFrame(rows, schema=CELL_COLUMNS, orient="row").with_columns(pl.col("margin").fill_nan(None))
 
 
 def means_table(found: Effects) -> pl.DataFrame:

@@ -26,7 +26,7 @@ from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.cells import OF_LISTS, Cell, Contrast, contrast, judge, place, scores
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import FLAT, adjusted, among
-from rankbound_study.claims.statistics import resampled_means
+from rankbound_study.claims.effects import resampled_means
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
 from rankbound_study.config.data_sets import DataSet

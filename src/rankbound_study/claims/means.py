@@ -41,7 +41,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import decides, differences, shape
 from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, adjusted, together
-from rankbound_study.claims.statistics import RESAMPLES
+from rankbound_study.claims.effects import RESAMPLES
 from rankbound_study.claims.varied import best_bounding
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
