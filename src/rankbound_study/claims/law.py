@@ -609,4 +609,4 @@ def registered_table(evidence: Evidence, every: Sequence[Prediction] | None = No
 
 
 def _effect(of: Contrast) -> dict[str, Any]:
-    return {**dict(zip(("effect", "low", "high"), of.measured, strict=True)), "n_topics": of.n}
+    return {**of.named("effect", "low", "high"), "n_topics": of.n}

@@ -189,7 +189,7 @@ class Board:
             alike = adjusted({key: one.p_within(self.choice.margin) for key, one in known.items()})
             found[comparison] = {
                 key: {
-                    **dict(zip(("difference", "low", "high"), one.measured, strict=True)),
+                    **one.named("difference", "low", "high"),
                     "p_holm": p_values[key],
                     "verdict": verdict(one.mean, p_values[key], alike[key]),
                 }

@@ -16,7 +16,7 @@ from rankbound_study.claims import effects, law, verdict_table
 from rankbound_study.claims.cells import is_distinct
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
 from rankbound_study.claims.law import REGISTERED_COLUMNS
-from rankbound_study.claims.related import CITEULIKE_COLUMNS
+from rankbound_study.claims.comparisons import CITEULIKE_COLUMNS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.abstract import law_findings, law_outcomes
