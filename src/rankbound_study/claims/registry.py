@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from rankbound_study.claims.cells import COLLAPSE, Cell, Contrast, cells, contrasts
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.oracle import THEOREMS
+from rankbound_study.claims.thesis_theorems import THEOREMS
 from rankbound_study.claims.rules import (
     DECIDING,
     RULES,
