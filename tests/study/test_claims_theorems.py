@@ -17,7 +17,7 @@ from rankbound_study.claims import theorems as others
 from rankbound_study.claims import thesis_theorems as thesis
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decide, in_words, verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Ruling
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, Ruling
 from rankbound_study.cli import main
 
 EVIDENCE = Evidence("thesis")

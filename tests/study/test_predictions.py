@@ -20,7 +20,7 @@ from rankbound_study.claims.law import (
     predictions,
     registered_table,
 )
-from rankbound_study.claims.verdict import NOT_RUN
+from rankbound_study.claims.verdicts import NOT_RUN
 from rankbound_study.report.tables.effects import REGISTERED
 
 POWERS = ("pairs^-0.5", "pairs^0.5")

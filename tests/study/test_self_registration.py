@@ -40,7 +40,7 @@ def forty_two(name, files, *, number):
 
 CLAIM = """
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import CONFIRMED, Ruling
+from rankbound_study.claims.verdicts import CONFIRMED, Ruling
 
 
 @decides("X01")

@@ -15,7 +15,7 @@ from rankbound_study import figures
 from rankbound_study.claims import registry
 from rankbound_study.claims.comparisons import ratios_crossed
 from rankbound_study.claims.registry import claims, decide, verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.findings import Bounded, honest_findings

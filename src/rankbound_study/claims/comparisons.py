@@ -49,7 +49,7 @@ import rankbound as rb
 from rankbound.compare import PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import mean_of_known, per_unit
-from rankbound_study.claims.cells import adjusted_p_values, contrast, estimate, is_distinct, judge
+from rankbound_study.claims.evidence import adjusted_p_values, contrast, estimate, is_distinct, judge
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.varied import (
@@ -61,7 +61,7 @@ from rankbound_study.claims.varied import (
     picked_rows,
     trainings,
 )
-from rankbound_study.claims.verdict import MissingEvidence, Untrained
+from rankbound_study.claims.verdicts import MissingEvidence, Untrained
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.results.scores import place, scores_of_runs

@@ -37,7 +37,7 @@ import rankbound as rb
 from rankbound.compare import Pair
 from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws, over_units, percentiles
-from rankbound_study.claims.cells import (
+from rankbound_study.claims.evidence import (
     Cell,
     Contrast,
     contrast,
@@ -50,7 +50,7 @@ from rankbound_study.claims.cells import (
 )
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
-from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.results.scores import scores_of_runs

@@ -21,7 +21,7 @@ from rankbound.compare import Pair
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.statistics import Estimate, over_units
 from rankbound.losses.sampled import warp_penalty, warp_rank
-from rankbound_study.claims.cells import (
+from rankbound_study.claims.evidence import (
     COLLAPSE,
     MOVIELENS,
     MQ2008,
@@ -70,7 +70,7 @@ from rankbound_study.claims.varied import (
     usual_beside,
     variants,
 )
-from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence, Ruling, Verdict, each_way, holds
+from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, Verdict, each_way, holds
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.vocabulary import LOSSES, UNBOUNDED

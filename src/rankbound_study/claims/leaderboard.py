@@ -20,7 +20,7 @@ from rankbound.compare.margins import LEVEL, MARGIN, TIE
 from rankbound.compare.scores import SYSTEM as NAME
 from rankbound.compare.scores import Floats, Integers, Pair, any_over, per_unit, scores_of_frame
 from rankbound.compare.statistics import CONFIDENCE
-from rankbound_study.claims.cells import Contrast, contrast, estimate
+from rankbound_study.claims.evidence import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.results.scores import METRICS, SYSTEM, place
 from rankbound_study.results.study_files import schema

@@ -21,7 +21,7 @@ from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
 from rankbound.texts import quantity
-from rankbound_study.claims.cells import (
+from rankbound_study.claims.evidence import (
     SHARE,
     Cell,
     Contrast,
@@ -43,7 +43,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.means import ratios_named, slope_over_ratios
 from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import HALF, Family, adjusted
-from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
+from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES
 

@@ -14,7 +14,7 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, per_unit
 from rankbound.compare.statistics import Estimate, draws
-from rankbound_study.claims.cells import (
+from rankbound_study.claims.evidence import (
     CUT_OFFS,
     MOVIELENS,
     MQ2008,
@@ -43,7 +43,7 @@ from rankbound_study.claims.registry import decides, differences, shape
 from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, adjusted, together
 from rankbound_study.claims.effects import RESAMPLES
 from rankbound_study.claims.varied import best_bounding
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import signed
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED

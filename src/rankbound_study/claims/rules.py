@@ -22,8 +22,8 @@ import numpy as np
 
 from rankbound.compare.margins import LEVEL, POWER
 from rankbound.compare.statistics import CONFIDENCE, corrected
-from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, Contrast
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, each_way
+from rankbound_study.claims.evidence import COLLAPSE, CUT_OFFS, Contrast
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, each_way
 from rankbound_study.results.study_files import signed
 
 Key = TypeVar("Key", bound=Hashable)

@@ -36,7 +36,7 @@ from rankbound_study.claims.thesis_theorems import (
     values_of_library,
     wrong_pairs,
 )
-from rankbound_study.claims.verdict import INCONCLUSIVE, REFUTED, Ruling, counted, holds
+from rankbound_study.claims.verdicts import INCONCLUSIVE, REFUTED, Ruling, counted, holds
 from rankbound_study.claims.worked import GRADES, RELEVANCE, worked_table
 from rankbound_study.results.study_files import reading
 

@@ -20,7 +20,7 @@ import torch
 import rankbound as rb
 from rankbound.bounds.score_distribution import ScoreDistribution, score_distributions
 from rankbound.compare.scores import Floats, Integers
-from rankbound_study.claims.verdict import Ruling, counted, entering, holds
+from rankbound_study.claims.verdicts import Ruling, counted, entering, holds
 
 Order = tuple[int, ...]
 Value = Fraction | float | int

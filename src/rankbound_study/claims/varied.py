@@ -25,7 +25,7 @@ import polars as pl
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.scores import SYSTEM, scores_of_frame
 from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.cells import (
+from rankbound_study.claims.evidence import (
     METRICS,
     MOVIELENS,
     Contrast,
@@ -38,7 +38,7 @@ from rankbound_study.claims.cells import (
 )
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted, by_p
-from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence
+from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import best_of, scores_of_runs, validation_scores
 

@@ -11,7 +11,7 @@ from rankbound.compare.margins import LEVEL
 from rankbound_study.claims import comparisons, effects, law
 from rankbound_study.claims.law import ALL, BEST, BOUNDS, MISMATCH, SECOND, WEIGHTS
 from rankbound_study.claims.rules import FLAT
-from rankbound_study.claims.verdict import CONFIRMED, NOT_RUN
+from rankbound_study.claims.verdicts import CONFIRMED, NOT_RUN
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import GENERATED, Claims
 from rankbound_study.report.columns import with_minus, with_minus_signs

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.cells import is_distinct, significance
+from rankbound_study.claims.evidence import is_distinct, significance
 from rankbound_study.claims.comparisons import AFFINE_PREFIX, METRIC_COLUMNS, TRAINED_FOR, VARIANT_COLUMNS
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import Claims

@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound_study.claims import effects, law, verdict_table
-from rankbound_study.claims.cells import is_distinct
+from rankbound_study.claims import effects, law, verdicts
+from rankbound_study.claims.evidence import is_distinct
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
 from rankbound_study.claims.law import REGISTERED_COLUMNS
 from rankbound_study.claims.comparisons import CITEULIKE_COLUMNS
@@ -217,9 +217,9 @@ def _answers(
         yield row("popularity-answer", beaten=beaten, of=len(compared))
     if claims.table is not None:
         empirical = claims.table.filter(kind="empirical")
-        counts = verdict_table.counts(empirical)
+        counts = verdicts.counts(empirical)
         yield row("claims-answer", counts=counts, theorems=len(claims.table) - len(empirical))
-        yield row("second-study-answer", counts=verdict_table.counts(verdict_table.of_source(empirical, "N")))
+        yield row("second-study-answer", counts=verdicts.counts(verdicts.of_source(empirical, "N")))
 
 
 def _second(tables: Path) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound_study.claims.cells import significance
+from rankbound_study.claims.evidence import significance
 from rankbound_study.claims.comparisons import (
     COMMON,
     EFFECT,

@@ -16,7 +16,7 @@ from rankbound_study.claims.comparisons import distribution_variants
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, paired, trainings, usual_beside, variants
-from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Layout, with_minus
