@@ -174,14 +174,9 @@ class Evidence:
         return (pl.col("dataset") == self._named(dataset)) & pl.col("nsr_test").eq_missing(pl.lit(nsr))
 
     def ratios(self, dataset: str) -> list[int]:
-        """Return the negative sampling ratios of the honest runs on a data set of ratings; 0 is none."""
-        rows = self._scan(self.runs, "runs").filter(
-            pl.col("dataset") == self._named(dataset),
-            pl.col("protocol") == HONEST,
-            pl.col("study") == self.study,
-            pl.col("nsr_test") > 0,
-        )
-        found: list[int] = rows.select("nsr_test").unique().sort("nsr_test").collect()["nsr_test"].to_list()
+        """Return the negative sampling ratios of the study's honest trainings on a data set of ratings; 0 is none."""
+        name = self._named(dataset)
+        found = [one.nsr for one in self.data_sets if one.dataset == name and one.nsr]
         if not found:
             raise MissingEvidence(f"no honest runs on {dataset}")
         return found
@@ -205,25 +200,20 @@ class Evidence:
     def _that_trained(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         if not len(self._untrained):
             return rows
-        names = rows.collect_schema().names()
-        key = [name for name in JOB if name in names]
-        return rows.join(
-            self._untrained.select(key).lazy(), on=key, how="anti", nulls_equal=True, maintain_order="left"
-        )
+        return rows.join(self._untrained.lazy(), on=JOB, how="anti", nulls_equal=True, maintain_order="left")
 
     def _named(self, dataset: str) -> str:
         """Return the name of the data set, or of its stand-in."""
         for name in (dataset, f"{SYNTHETIC}{dataset}"):
-            if name in self._data_sets:
+            if name in self._names:
                 return name
-        raise MissingEvidence(f"no runs on {dataset}")
+        raise MissingEvidence(f"no runs on {dataset}" if self._names else "no runs: no file of them was given")
 
     @cached_property
-    def _data_sets(self) -> frozenset[str]:
-        files = [path for path in (self.runs, self.experiments) if path is not None]
-        return frozenset(
-            name for path in files for name in scan_runs(path).select("dataset").unique().collect()["dataset"]
-        )
+    def _names(self) -> frozenset[str]:
+        """The names of all data sets."""
+        scans = [scan_runs(path) for path in (self.runs, self.experiments) if path is not None]
+        return frozenset(name for scan in scans for name in scan.select("dataset").unique().collect()["dataset"])
 
     @staticmethod
     def _scan(path: Path | None, what: str) -> pl.LazyFrame:

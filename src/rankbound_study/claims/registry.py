@@ -128,11 +128,9 @@ def decide(
 ) -> Iterator[tuple[Claim, Verdict]]:
     """Yield every claim with its verdict; those on `theorems` are known."""
     for claim in claims():
-        if claim.id in theorems:
-            yield claim, in_words(claim.id, theorems[claim.id])
-            continue
         try:
-            yield claim, verdict_on(claim.id, evidence)
+            known = theorems.get(claim.id)
+            yield claim, verdict_on(claim.id, evidence) if known is None else in_words(claim.id, known)
         except Untrained as untrained:
             yield claim, Verdict(INCONCLUSIVE, f"{untrained}.")
         except MissingEvidence as missing:
@@ -146,10 +144,7 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
         MissingEvidence: the results cannot decide it.
         Untrained: they cannot, because models did not train: their runs would decide it.
     """
-    decider = deciders().get(claim)
-    if decider is None:
-        raise MissingEvidence("no function decides this claim")
-    evidence = evidence.for_one_claim()
+    decider, evidence = deciders()[claim], evidence.for_one_claim()
     try:
         verdict = decider(evidence)
     except Untrained:
