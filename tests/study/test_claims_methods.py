@@ -299,7 +299,7 @@ def test_28_percent_are_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (0.34, 0.36, REFUTED),
     ):
         found = {"Reg-l2": ((low + high) / 2, low, high, 2000)}
-        monkeypatch.setattr("rankbound_study.claims.methods.explained", lambda pairs, found=found: found)
+        monkeypatch.setattr("rankbound_study.results.neural.explained", lambda pairs, found=found: found)
         assert (verdict_on("N13", evidence).verdict, verdict_on("N13", evidence).n) == (verdict, 2000)
 
 

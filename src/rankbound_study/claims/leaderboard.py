@@ -43,17 +43,12 @@ _SEPARATOR = " / "
 Key = tuple[str, ...]
 """Variant, model, loss and bounding."""
 
-COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr; int: rank"),
-    **dict.fromkeys((*SYSTEM, "metric"), pl.String()),
-    **dict.fromkeys(("validation", "score", "low", "high", *METRICS), pl.Float64()),
-    **{
-        f"{name}{what}": pl.String() if what == "_verdict" else pl.Float64()
-        for name in COMPARISONS
-        for what in ("_difference", "_low", "_high", "_p_holm", "_verdict")
-    },
-    **schema("int: n_topics n_skipped n_folds n_seeds n_untrained; text: role options"),
-}
+COLUMNS = schema(
+    f"text: dataset; int8: nsr; int: rank; text: {' '.join(SYSTEM)} metric; "
+    f"float: validation score low high {' '.join(METRICS)}; "
+    + "".join(f"float: {of}_difference {of}_low {of}_high {of}_p_holm; text: {of}_verdict; " for of in COMPARISONS)
+    + "int: n_topics n_skipped n_folds n_seeds n_untrained; text: role options"
+)
 """`score` with its 95 % interval is on `metric`; the columns named like metrics are means on each of them.
 `role` marks the best system by validation and the baseline. `n_skipped` topics have no defined score; `n_untrained`
 trainings did not train."""
@@ -119,16 +114,6 @@ class Board:
         """A row per system, ordered by validation scores; controls follow, without a rank."""
         return pl.DataFrame([self.row(key) for key in self.order], schema=COLUMNS, orient="row")
 
-    def compared_with(self, key: Key, comparison: str) -> Key | None:
-        """Return the system that another one is compared with; None for the same one, or if there is none."""
-        variant, model, loss, bounding = key
-        other = {BEST: self.best, BASELINE: self.baseline}.get(comparison, (variant, model, loss, UNBOUNDED))
-        if {key, other} & self.untrained.keys():
-            return None
-        if other == key or other not in self.systems or (comparison == COUNTERPART and bounding == UNBOUNDED):
-            return None
-        return other
-
     def partner(self) -> Key | None:
         """Return the system beside which the best one shows the effect of bounding: with the same model and loss.
 
@@ -138,8 +123,7 @@ class Board:
             return None
         others = [key for key in self.order if key != self.best and key not in self.untrained]
         alike = [key for key in others if key[:3] == self.best[:3]]
-        unbounded = [key for key in alike if key[3] == UNBOUNDED]
-        return next(iter([*unbounded, *alike]), None)
+        return min(alike, key=lambda key: key[3] != UNBOUNDED, default=None)
 
     def row(self, key: Key) -> dict[str, Any]:
         """Return a system's row of the table."""
@@ -181,11 +165,13 @@ class Board:
         for comparison in COMPARISONS:
             known: dict[Key, Contrast] = {}
             for key in self.order:
-                # The oracle is no competitor.
-                other = None if key[1] == ORACLE else self.compared_with(key, comparison)
-                if other is not None and len((both := self.pair(key, other)).units) > 1:
+                other = {BEST: self.best, BASELINE: self.baseline}.get(comparison, (*key[:3], UNBOUNDED))
+                # The oracle is no competitor, nor are systems that did not train.
+                if other in (None, key) or key[1] == ORACLE or {key, other} & self.untrained.keys():
+                    continue
+                if other in self.systems and len((both := self.pair(key, other)).units) > 1:
                     known[key] = contrast(both)
-            p_values = adjusted({key: one.estimate.p_value() for key, one in known.items()})
+            p_values = adjusted({key: one.p_value() for key, one in known.items()})
             alike = adjusted({key: one.p_within(self.choice.margin) for key, one in known.items()})
             found[comparison] = {
                 key: {
@@ -220,18 +206,11 @@ KEPT = 1000
 EXTREMES = 50
 """Topics at either end that are always kept."""
 
-_SYSTEM = {"role": pl.String(), **dict.fromkeys(SYSTEM, pl.String())}
-_DATA = schema("text: dataset; int8: nsr")
-LENGTHS: dict[str, pl.DataType] = {
-    **_DATA,
-    **_SYSTEM,
-    **schema("text: metric; int: from_items to_items n_topics; float: mean low high"),
-}
-TOPICS: dict[str, pl.DataType] = {
-    **_DATA,
-    **_SYSTEM,
-    **schema("text: metric; int: place n_topics; text: topic; float: items relevant best_score other_score difference"),
-}
+_COMPARED = f"text: dataset; int8: nsr; text: role {' '.join(SYSTEM)} metric;"
+LENGTHS = schema(f"{_COMPARED} int: from_items to_items n_topics; float: mean low high")
+TOPICS = schema(
+    f"{_COMPARED} int: place n_topics; text: topic; float: items relevant best_score other_score difference"
+)
 """The best system minus another one (`role`, and its model, loss and bounding), by `place` in ascending order."""
 
 

@@ -38,28 +38,14 @@ from rankbound_study.claims.verdicts import (
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.data.images import read_faces
-from rankbound_study.results.neural import (
-    AS_PRINTED,
-    CONTROL,
-    FAMILIES,
-    FAMILY_NAMES,
-    GAPS,
-    NETWORKS,
-    FeatureResults,
-    coefficients,
-    data_set_title,
-    explained,
-    feature_results,
-    read_pairs,
-    table_of,
-)
+from rankbound_study.results import neural
 from rankbound_study.results.scores import best_of, names_pairs, scores_of_methods, scores_of_runs
 from rankbound_study.results.study_files import score, signed
 
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"
 """The data sets on which claims of the neural-ranking study can be decided."""
 
-RANK, REGRESSION, CLASSIFICATION = FAMILIES
+RANK, REGRESSION, CLASSIFICATION = neural.FAMILIES
 
 
 class Methods:
@@ -83,7 +69,7 @@ class Methods:
             MissingEvidence: there are no such methods.
             Untrained: none of them trained.
         """
-        self.metric, self._epochs = table_of(dataset).metric, evidence.epochs
+        self.metric, self._epochs = neural.table_of(dataset).metric, evidence.epochs
         frame = evidence.cell(dataset, study=STUDY).select("dataset", "options", *KEY[2:], self.metric).collect()
         options = {text: json.loads(text) for text in frame["options"].unique()}
         seen = [
@@ -101,19 +87,19 @@ class Methods:
         each = frame.select("model", "trained", "options", "loss").unique("model", keep="first", maintain_order=True)
         for model, trained, text, loss in each.rows():
             family = str(options[text].get("family", ""))
-            self.families[model] = CONTROL if loss == "none" else FAMILY_NAMES.get(family, family)
+            self.families[model] = neural.CONTROL if loss == "none" else neural.FAMILY_NAMES.get(family, family)
             self._trained_as[model] = trained
-            if options[text].get("model") in NETWORKS:
+            if options[text].get("model") in neural.NETWORKS:
                 self.networks.add(model)
-        if set(self.families.values()) <= {CONTROL}:
-            seen_on = f"{'moved pictures of ' * shifted}{data_set_title(dataset)}"
+        if set(self.families.values()) <= {neural.CONTROL}:
+            seen_on = f"{'moved pictures of ' * shifted}{neural.data_set_title(dataset)}"
             if evidence.untrained():
                 # MissingEvidence if none ran, either.
                 Methods(evidence.of_all_trainings(), dataset, width=width, shifted=shifted)
                 raise Untrained(f"Methods on {seen_on} ran, but none of them trained")
             raise MissingEvidence(f"no methods on {seen_on}: see comparisons in config.yaml")
         self.dataset, self.frame = str(frame["dataset"][0]), frame.drop("options", "trained")
-        self.title = data_set_title(self.dataset)
+        self.title = neural.data_set_title(self.dataset)
 
     @cached_property
     def scores(self) -> PairedScores:
@@ -133,7 +119,7 @@ class Methods:
         return [
             name
             for name, own in sorted(self.families.items())
-            if own == family and network in (None, name in self.networks) and not name.endswith(AS_PRINTED)
+            if own == family and network in (None, name in self.networks) and not name.endswith(neural.AS_PRINTED)
         ]
 
     def by_kind(self, *families: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -320,7 +306,7 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Ruling:
         raise MissingEvidence("no epochs, whose validation scores pick the best network and the best other model")
     of_pixels = [path for path in evidence.predictions if path.parts[-4] in (PIXELS, f"{SYNTHETIC}{PIXELS}")]
     predictions = of_pixels if evidence.images else ()
-    found = list(trends(feature_results(evidence.runs, evidence.epochs, predictions, evidence.images)))
+    found = list(trends(neural.feature_results(evidence.runs, evidence.epochs, predictions, evidence.images)))
     if not found:
         raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
     doubts = REFUTED, INCONCLUSIVE, CONFIRMED
@@ -371,11 +357,11 @@ class LeadTrend:
         trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[self.signs[-1]]
         first, last = (f"{signed(row['difference'])} with {row['features']:,}" for row in (self.rows[0], self.rows[-1]))
         once = " (one training of each method, which decides nothing)" if self.trend["n_seeds"] < LEAST_SEEDS else ""
-        where = f"on {data_set_title(self.dataset)}{once}"
+        where = f"on {neural.data_set_title(self.dataset)}{once}"
         return f"{change} ({low} to {high}), {trend}, {where}, from {first} to {last}"
 
 
-def trends(results: FeatureResults) -> Iterator[LeadTrend]:
+def trends(results: neural.FeatureResults) -> Iterator[LeadTrend]:
     """Yield the trend of each data set and family with gaps at several numbers of features."""
     for (dataset, _), gaps in results.gaps.group_by("dataset", "family", maintain_order=True):
         rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
@@ -385,7 +371,7 @@ def trends(results: FeatureResults) -> Iterator[LeadTrend]:
             signs = [
                 int(math.copysign(p < LEVEL, row["difference"])) for row, p in zip(deciding, adjusted, strict=True)
             ]
-            margin = smallest_effect(table_of(str(dataset)).metric)
+            margin = smallest_effect(neural.table_of(str(dataset)).metric)
             yield LeadTrend(str(dataset), rows, trend, signs, margin)
 
 
@@ -450,8 +436,8 @@ def plain_gradients_train_networks_and_adam_does_not(methods: Methods) -> Ruling
     """
     methods.needs(RANDOM)
     networks = ("RankNet", "DirectRanker", "Class-NN")
-    names = [name for name in networks if methods.families.keys() >= {name, f"{name}{AS_PRINTED}"}]
-    found = methods.gaps((f"{name}{ending}", RANDOM) for ending in ("", AS_PRINTED) for name in names)
+    names = [name for name in networks if methods.families.keys() >= {name, f"{name}{neural.AS_PRINTED}"}]
+    found = methods.gaps((f"{name}{ending}", RANDOM) for ending in ("", neural.AS_PRINTED) for name in names)
     by_adam, by_sgd = (replace(found, each=own) for own in (found.each[: len(names)], found.each[len(names) :]))
     confirmed = by_adam.worse == len(names) == by_sgd.better
     verdict = each_way(confirmed, bool(by_adam.better) or by_sgd.worse == len(names))
@@ -462,7 +448,7 @@ def plain_gradients_train_networks_and_adam_does_not(methods: Methods) -> Ruling
 def ranking_beats_regression_beats_classification(evidence: Evidence) -> Ruling:
     """Compare the best methods of the families by validation, neighbours in the claimed order, on the same pairs."""
     methods = Methods(evidence, PIXELS)
-    best = [methods.best(methods.of(family)) for family in FAMILIES]
+    best = [methods.best(methods.of(family)) for family in neural.FAMILIES]
     means = ", ".join(f"{name} {score(methods.mean(name))}" for name in best)
     half = (pl.col(methods.metric) == 0.5).mean()
     ties = methods.frame.filter(pl.col("model").is_in(best)).group_by("model").agg(half.alias("ties"))["ties"]
@@ -533,7 +519,7 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Rul
         reason = "The published weights of VGG16 are not available here, so no method has run on its features."
         return Verdict(NOT_TESTABLE, reason)
     pixels = Methods(evidence, PIXELS)
-    shared = [name for name in features.families if name in pixels.families and features.families[name] != CONTROL]
+    shared = [name for name in pixels.families if features.families.get(name, neural.CONTROL) != neural.CONTROL]
     if not shared:
         raise MissingEvidence("no method on both pixels and features of VGG16")
     renamed = features.frame.with_columns(pl.col("model") + ON_FEATURES)
@@ -566,7 +552,7 @@ def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Ruling
 
 
 def _leads(methods: Methods) -> GapFamily:
-    return methods.gaps((methods.best(one), methods.best(other)) for one, other in methods.by_kind(*FAMILIES))
+    return methods.gaps((methods.best(one), methods.best(other)) for one, other in methods.by_kind(*neural.FAMILIES))
 
 
 def _width(evidence: Evidence) -> int | None:
@@ -606,7 +592,7 @@ def _energy(evidence: Evidence, methods: Methods) -> Sequence[float]:
     mask = face_mask(*shape[1:])
     for name in (ON_PAIRS, ON_LABELS):
         files = [path for path in evidence.weights if path.parts[-4:-2] == (methods.dataset, name)]
-        weights = coefficients(files[0], shape) if files else None
+        weights = neural.coefficients(files[0], shape) if files else None
         shares.append(None if weights is None else energy_inside(weights, mask))
     known = [share for share in shares if share is not None]
     return (*known, float(mask.mean())) if len(known) == len(shares) else ()
@@ -636,7 +622,7 @@ def best_regression_explains_28_percent(evidence: Evidence) -> Ruling:
     Confirmed if the whole interval is within this distance, refuted if none of it is.
     """
     methods = Methods(evidence, PIXELS)
-    found = explained(pairs_of(evidence, methods, methods.of(REGRESSION)))
+    found = neural.explained(pairs_of(evidence, methods, methods.of(REGRESSION)))
     best = methods.best(sorted(found))
     value, low, high, faces = found[best]
     others = ", ".join(f"{name} {found[name][0]:.1%}" for name in sorted(found) if name != best)
@@ -651,11 +637,11 @@ def best_regression_explains_28_percent(evidence: Evidence) -> Ruling:
 def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Ruling:
     """Decide by whether the accuracy of the best method by validation rises with the age difference."""
     methods = Methods(evidence, PIXELS)
-    best = methods.best([name for family in FAMILIES for name in methods.of(family)])
+    best = methods.best([name for family in neural.FAMILIES for name in methods.of(family)])
     slope, groups = trend_over_ages(pairs_of(evidence, methods, [best]))
     low, high = slope.interval(1 - LEVEL)
     by_group = ", ".join(
-        f"{share:.1%} of {count} at {least}{f' to {most}' if most < GAPS[-1][1] else ' or more'}"
+        f"{share:.1%} of {count} at {least}{f' to {most}' if most < neural.GAPS[-1][1] else ' or more'}"
         for (least, most), (count, share) in groups.items()
     )
     significant = slope.p_value() < LEVEL
@@ -673,11 +659,11 @@ def trend_over_ages(pairs: pl.DataFrame) -> tuple[Estimate, dict[tuple[int, int]
     Raises:
         MissingEvidence: all pairs are in one group, or of fewer than five faces.
     """
-    numbered = pl.sum_horizontal(pl.col("years") > most for _, most in GAPS).cast(pl.Int64)
+    numbered = pl.sum_horizontal(pl.col("years") > most for _, most in neural.GAPS).cast(pl.Int64)
     means = pairs.group_by("fold", "topic").agg(
         pl.col("years", "older", "younger").first(), pl.col("PairAccuracy").mean().alias("right")
     )
-    found = means.filter(pl.col("years").is_between(GAPS[0][0], GAPS[-1][1])).sort("fold", "topic")
+    found = means.filter(pl.col("years").is_between(neural.GAPS[0][0], neural.GAPS[-1][1])).sort("fold", "topic")
     group: Floats = found.select(numbered).to_series().to_numpy().astype(np.float64)
     right: Floats = found["right"].to_numpy().astype(np.float64)
     if len(group) < 3 or np.ptp(group) == 0:
@@ -690,7 +676,7 @@ def trend_over_ages(pairs: pl.DataFrame) -> tuple[Estimate, dict[tuple[int, int]
     estimate = over_members(influence, found.select("older", "younger").to_numpy().astype(np.int64))
     if estimate is None:
         raise MissingEvidence("too few faces for the error of a slope")
-    within = {years: right[group == place] for place, years in enumerate(GAPS)}
+    within = {years: right[group == place] for place, years in enumerate(neural.GAPS)}
     return estimate, {years: (len(of), float(of.mean())) for years, of in within.items() if len(of)}
 
 
@@ -705,4 +691,4 @@ def pairs_of(evidence: Evidence, methods: Methods, names: list[str]) -> pl.DataF
     files = [path for path in evidence.predictions if path.parts[-4] == methods.dataset and path.parts[-3] in names]
     if not files:
         raise MissingEvidence(f"no predictions of {', '.join(names) or 'any method'} on {methods.title}")
-    return read_pairs(files, evidence.images)
+    return neural.read_pairs(files, evidence.images)
