@@ -322,11 +322,11 @@ def verdict(law: Law) -> Outcome:
         return Outcome(prediction, NOT_RUN, _NO_LINE)
     of_losses = {loss: one for loss in LOSSES if (one := law.line(loss)) is not None}
     highest = max(_side(one) for one in (line, *of_losses.values()))
-    by_loss = "; ".join(
-        f"{loss} {_with_range(*_of(one, 'slope'))}, R² {one['r_squared']:.2f}" for loss, one in of_losses.items()
+    slope, *by_loss = (
+        f"{_with_range(*_of(one, 'slope'))}, R² {one['r_squared']:.2f}" for one in (line, *of_losses.values())
     )
-    slope = f"{_with_range(*_of(line, 'slope'))}, R² {line['r_squared']:.2f}"
-    found = f"Slope of the effect per unit of mismatch over {line['n']} cells: {slope}. By loss: {by_loss}."
+    losses = "; ".join(map(" ".join, zip(of_losses, by_loss, strict=True)))
+    found = f"Slope of the effect per unit of mismatch over {line['n']} cells: {slope}. By loss: {losses}."
     if (first := law.line(REGISTERED)) is not None and first["n_held_out"]:
         found += (
             f" The {first['n']} cells of the first prediction predict the {first['n_held_out']} later ones with "

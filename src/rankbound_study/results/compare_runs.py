@@ -48,7 +48,7 @@ Choice = Mapping[str, str]
 class RunsPair(NamedTuple):
     """Rows of A and B that are compared, and their keys: those in `common`, `a_key` and `b_key`."""
 
-    key: Mapping[str, Key]
+    key: dict[str, Any]
     a: pl.DataFrame
     b: pl.DataFrame
 

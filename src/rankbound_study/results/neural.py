@@ -12,7 +12,6 @@ logarithm of the number of features.
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -147,14 +146,11 @@ def printed_scores(table: Printed) -> pl.DataFrame:
     """Return the printed cells of a table in its order: our method name, family, printed score (null for a dash)."""
     resource = files("rankbound_study.reference").joinpath("neural_ranking_tables.csv")
     printed = pl.read_csv(resource.read_bytes(), schema_overrides={"score": pl.Float64})
+    # `Reg. LR-l1` is our Reg-l1, `Rank LR` Rank-LR, and `LambdaMart` LambdaMART.
+    method = pl.col("model").str.replace("LR-l", "l").str.replace("Mart", "MART").str.replace_all(r"\.? ", "-")
     return printed.filter(pl.col("table") == table.number).select(
-        pl.col("model").map_elements(method_of, pl.String).alias("method"), "family", pl.col("score").alias("printed")
+        method.alias("method"), "family", pl.col("score").alias("printed")
     )
-
-
-def method_of(printed: str) -> str:
-    """Map a printed name to ours: `Reg. LR-l1` is Reg-l1, `Rank LR` is Rank-LR, `LambdaMart` is LambdaMART."""
-    return re.sub(r"\.? ", "-", printed.replace("LR-l", "l").replace("Mart", "MART"))
 
 
 def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFrame:
