@@ -11,8 +11,7 @@ import pytest
 from neural_studies import PAIRS, SIDE, Planted
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.methods import energy_inside, face_mask, trend_over_ages
-from rankbound_study.claims.methods import WEB10K, Methods
+from rankbound_study.claims.methods import WEB10K, Methods, energy_inside, face_mask, trend_over_ages
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence
 from rankbound_study.results.neural import read_pairs

@@ -12,10 +12,10 @@ from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Pair, PairedScores, per_unit
 from rankbound.compare.statistics import Estimate, over_trainings
 from rankbound_study.claims import lists, registry, verdicts
-from rankbound_study.claims.evidence import Cell, Contrast, cells, contrast, contrasts, estimate, pair, scores
-from rankbound_study.claims.rules import REACH, RULES, Family, Sample, collapsed, sample_of_most, share_of, together
-from rankbound_study.claims.lists import PEARSON, SPEARMAN, correlation, distance
 from rankbound_study.claims.effects import resampled_means
+from rankbound_study.claims.evidence import Cell, Contrast, cells, contrast, contrasts, estimate, pair, scores
+from rankbound_study.claims.lists import PEARSON, SPEARMAN, correlation, distance
+from rankbound_study.claims.rules import REACH, RULES, Family, Sample, collapsed, sample_of_most, share_of, together
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_kept
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet

@@ -122,11 +122,6 @@ def test_a_damaged_table_is_named(folder: Path, tmp_path: Path) -> None:
         Claims.read(tmp_path)
 
 
-def test_a_verdict_is_one_of_five() -> None:
-    with pytest.raises(ValueError, match="expected one of confirmed, refuted"):
-        Verdict("perhaps", "who knows")
-
-
 @pytest.mark.parametrize(
     ("value", "text"), [(0.012345, "0.0123"), (-0.5, "−0.5"), (0.0, "0"), (12345.6, "12346"), (0.00001234, "1.2e−05")]
 )

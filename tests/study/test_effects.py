@@ -12,6 +12,7 @@ import pytest
 import rankbound as rb
 from rankbound.compare import PairedScores
 from rankbound_study.claims import comparisons
+from rankbound_study.claims.comparisons import OWN_METRICS, coherence
 from rankbound_study.claims.effects import (
     EVERY,
     KINDS,
@@ -24,7 +25,6 @@ from rankbound_study.claims.effects import (
     replicas_table,
 )
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.comparisons import OWN_METRICS, coherence
 from rankbound_study.jobs.job import RUN_METRICS
 from rankbound_study.report.abstract import related_sections
 from rankbound_study.report.columns import TableBlock

@@ -14,8 +14,7 @@ from test_law import COLUMNS, SLOPE, evidence, write
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
 from rankbound_study.claims import verdicts
-from rankbound_study.claims.evidence import choose_smallest_effects, smallest_effect
-from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.evidence import Evidence, choose_smallest_effects, smallest_effect
 from rankbound_study.claims.law import law
 from rankbound_study.cli import main
 from rankbound_study.config.lines import merged

@@ -23,8 +23,6 @@ from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables import table_5_1 as laid_out
 from rankbound_study.report.tables.crossed import ratio_blocks
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
-from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.results.scores import (
     AT_RANDOM,
     MARK,
@@ -33,9 +31,11 @@ from rankbound_study.results.scores import (
     UNCHANGED,
     VANISHED,
     VANISHING,
+    RunsChoice,
     read_trainings,
     untrained_counts,
 )
+from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import HONEST
 from tests.study.calibrations import sgd
 from tests.study.neural_studies import Planted

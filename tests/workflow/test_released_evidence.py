@@ -58,8 +58,5 @@ def test_the_paper_is_the_committed_one(made: Path) -> None:
 def test_every_empirical_claim_has_a_configuration_of_what_it_rests_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claim", "--evidence", str(PUBLISHED / "evidence.parquet")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert (
-        len(lines)
-        == (verdicts.read(PUBLISHED / "tables" / f"{verdicts.NAME}.csv")["kind"] == "empirical").sum() - 1
-    )
+    assert len(lines) == (verdicts.read(PUBLISHED / "tables" / f"{verdicts.NAME}.csv")["kind"] == "empirical").sum() - 1
     assert [line for line in lines if "of a processor" not in line] == []

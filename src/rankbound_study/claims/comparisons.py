@@ -49,8 +49,7 @@ import rankbound as rb
 from rankbound.compare import PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import mean_of_known, per_unit
-from rankbound_study.claims.evidence import adjusted_p_values, contrast, estimate, is_distinct, judge
-from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.evidence import KEY, Evidence, adjusted_p_values, contrast, estimate, is_distinct, judge
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.varied import (
     Training,

@@ -38,8 +38,10 @@ from rankbound.compare import Pair
 from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws, over_units, percentiles
 from rankbound_study.claims.evidence import (
+    KEY,
     Cell,
     Contrast,
+    Evidence,
     contrast,
     is_distinct,
     judge,
@@ -48,14 +50,12 @@ from rankbound_study.claims.evidence import (
     repeats,
     scores,
 )
-from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet, SampledName
-from rankbound_study.results.scores import scores_of_runs
+from rankbound_study.results.scores import read_trainings, scores_of_runs, untrained_counts
 from rankbound_study.results.study_files import StudyFiles, scan_runs, schema
-from rankbound_study.results.scores import read_trainings, untrained_counts
 from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
 
 KINDS = {"affine": AFFINE, "distribution": tuple(name for name in BOUNDED if name not in AFFINE)}
@@ -66,56 +66,6 @@ EVERY = "all"
 
 _READINGS = ("-label1", "-label2")
 """Ends of the names of two readings of the same queries, of which means contain the first."""
-
-
-@dataclass(frozen=True)
-class Effects:
-    """The scores of all cells, with and without bounding."""
-
-    pairs: Mapping[Cell, Pair]
-
-    @cached_property
-    def contrasts(self) -> Mapping[Cell, Contrast]:
-        """The effect of every cell: bounded minus unbounded."""
-        return {cell: contrast(one) for cell, one in self.pairs.items()}
-
-    @cached_property
-    def p_values(self) -> Mapping[Cell, float]:
-        """The p-values of no effect, after Holm's correction over all cells."""
-        return adjusted({cell: one.estimate.p_value() for cell, one in self.contrasts.items()})
-
-    @cached_property
-    def covariance(self) -> Floats:
-        """The covariance matrix of the cells' errors."""
-        return np.atleast_2d(np.cov(resampled_means(self.pairs), rowvar=False))
-
-    def means(self) -> Iterator[tuple[str, str, Pooled]]:
-        """Yield a kind of bounds, a loss (or `EVERY`), and their mean effect, for groups of two or more cells."""
-        cells, (first, second) = list(self.contrasts), _READINGS
-        names = {cell.column.dataset for cell in cells}
-        # Of two readings of the same queries, the second does not count.
-        again = {name for name in names if name.endswith(second) and name.removesuffix(second) + first in names}
-        for kind, loss in product(KINDS, (EVERY, *LOSSES)):
-            chosen = [
-                place
-                for place, (of, bounding, column, _) in enumerate(cells)
-                if bounding in KINDS[kind] and loss in (EVERY, of) and column.dataset not in again
-            ]
-            if len(chosen) > 1:
-                effects = np.array([self.contrasts[cells[place]].mean for place in chosen])
-                yield kind, loss, pooled(effects, self.covariance[np.ix_(chosen, chosen)])
-
-
-def effects(evidence: Evidence) -> Effects:
-    """Return all cells of a study whose bounded and unbounded losses ran and trained."""
-    pairs = {}
-    for loss, column, bounding in product(LOSSES, evidence.data_sets, BOUNDED):
-        if is_distinct(loss, bounding):
-            cell = Cell(loss, bounding, column, judge(loss))
-            with suppress(MissingEvidence):
-                pairs[cell] = pair(evidence, cell)
-    return Effects(pairs)
-
 
 RESAMPLES = 1999
 """Number of permutations, and of bootstrap samples."""
@@ -222,6 +172,55 @@ def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings:
     found = np.zeros((RESAMPLES, *trained.shape))
     found[:, trained] = weights[:, member] / np.broadcast_to(trained.sum(1)[:, None], trained.shape)[trained]
     return found
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The scores of all cells, with and without bounding."""
+
+    pairs: Mapping[Cell, Pair]
+
+    @cached_property
+    def contrasts(self) -> Mapping[Cell, Contrast]:
+        """The effect of every cell: bounded minus unbounded."""
+        return {cell: contrast(one) for cell, one in self.pairs.items()}
+
+    @cached_property
+    def p_values(self) -> Mapping[Cell, float]:
+        """The p-values of no effect, after Holm's correction over all cells."""
+        return adjusted({cell: one.estimate.p_value() for cell, one in self.contrasts.items()})
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """The covariance matrix of the cells' errors."""
+        return np.atleast_2d(np.cov(resampled_means(self.pairs), rowvar=False))
+
+    def means(self) -> Iterator[tuple[str, str, Pooled]]:
+        """Yield a kind of bounds, a loss (or `EVERY`), and their mean effect, for groups of two or more cells."""
+        cells, (first, second) = list(self.contrasts), _READINGS
+        names = {cell.column.dataset for cell in cells}
+        # Of two readings of the same queries, the second does not count.
+        again = {name for name in names if name.endswith(second) and name.removesuffix(second) + first in names}
+        for kind, loss in product(KINDS, (EVERY, *LOSSES)):
+            chosen = [
+                place
+                for place, (of, bounding, column, _) in enumerate(cells)
+                if bounding in KINDS[kind] and loss in (EVERY, of) and column.dataset not in again
+            ]
+            if len(chosen) > 1:
+                effects = np.array([self.contrasts[cells[place]].mean for place in chosen])
+                yield kind, loss, pooled(effects, self.covariance[np.ix_(chosen, chosen)])
+
+
+def effects(evidence: Evidence) -> Effects:
+    """Return all cells of a study whose bounded and unbounded losses ran and trained."""
+    pairs = {}
+    for loss, column, bounding in product(LOSSES, evidence.data_sets, BOUNDED):
+        if is_distinct(loss, bounding):
+            cell = Cell(loss, bounding, column, judge(loss))
+            with suppress(MissingEvidence):
+                pairs[cell] = pair(evidence, cell)
+    return Effects(pairs)
 
 
 NAME, MEANS = "table_effects", "table_effects_means"
@@ -341,7 +340,8 @@ def regimes(files: StudyFiles, study: str, planted: Mapping[str, Mapping[str, fl
     counts = untrained_counts(read_trainings(*tables), _REGIME + _SYSTEM)
     untrained = dict(zip(counts.select(_REGIME + _SYSTEM).rows(), counts["n_untrained"].to_list(), strict=True))
     parts = rows.partition_by(_REGIME, maintain_order=True)
-    table = pl.DataFrame([row for part in parts for row in _regime(part, planted, untrained)], schema=REGIME_COLUMNS)
+    found = [row for part in parts for row in _regime(part, planted, untrained)]
+    table = pl.DataFrame(found, schema=REGIME_COLUMNS, orient="row")
     losses = {name: place for place, name in enumerate(LOSSES)}
     return table.sort(
         pl.col("rank").is_null(),
@@ -356,20 +356,13 @@ def regimes(files: StudyFiles, study: str, planted: Mapping[str, Mapping[str, fl
 
 def _regime(
     rows: pl.DataFrame, planted: Mapping[str, Mapping[str, float]], untrained: Mapping[tuple[object, ...], int]
-) -> Iterator[dict[str, object]]:
+) -> Iterator[tuple[object, ...]]:
     regime = rows.select(_REGIME).row(0)
     _, dataset, nsr, options = regime
     lists = rows.unique(["topic", "fold"]).filter(pl.col("p") > 0, pl.col("p") < pl.col("n")).sort("topic", "fold")
     n, p = (lists[name].to_numpy().astype(np.int64) for name in ("n", "p"))
     parameters = planted.get(SampledName.of(dataset).source, {})
-    facts = {
-        "dataset": dataset,
-        "nsr": nsr,
-        **{name: parameters.get(name) for name in PLANTED},
-        "factors": json.loads(options).get("factors"),
-        "log_sd": float(np.log(p).std()),
-        "pairs": float((p * (n - p)).mean()),
-    }
+    facts = (*map(parameters.get, PLANTED), json.loads(options).get("factors"), float(np.log(p).std()))
     # Every bounding of every loss, paired with the unbounded loss.
     pairs = {}
     for (loss,), own in sorted(rows.partition_by("loss", as_dict=True).items()):
@@ -387,15 +380,8 @@ def _regime(
         short = relevant < np.nanmedian(relevant)
         halves = [float(mean_of_known(both.differences[kept])) if short.any() else None for kept in (short, ~short)]
         not_trained = [untrained.get((*regime, cell.loss, bounding), 0) for bounding in (cell.bounding, UNBOUNDED)]
-        yield {
-            **facts,
-            **{name: getattr(cell, name) for name in ("loss", "bounding", "metric")},
-            **dict(zip(("low", "high"), percentiles(means), strict=True)),
-            **dict(zip(("effect_short", "effect_long"), halves, strict=True)),
-            "influence_cv": float(influence.std() / influence.mean()),
-            "unbounded": float(mean_of_known(per_unit(both.b))),
-            "effect": float(mean_of_known(both.differences)),
-            "n_topics": len(both.units),
-            "n_trainings": int(np.isfinite(both.a).any(0).sum()),
-            "n_untrained": sum(not_trained),
-        }
+        of_lists = float(influence.std() / influence.mean()), float((p * (n - p)).mean())
+        measured = float(mean_of_known(per_unit(both.b))), float(mean_of_known(both.differences)), *percentiles(means)
+        counts = len(both.units), int(np.isfinite(both.a).any(0).sum()), sum(not_trained)
+        names = cell.loss, cell.bounding, cell.metric
+        yield (dataset, nsr, *facts, *names, *of_lists, *measured, *halves, *counts)

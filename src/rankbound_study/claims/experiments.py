@@ -21,12 +21,16 @@ from rankbound.compare import Pair
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.statistics import Estimate, over_units
 from rankbound.losses.sampled import warp_penalty, warp_rank
+from rankbound_study.claims import varied
+from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
 from rankbound_study.claims.evidence import (
     COLLAPSE,
+    KEY,
     MOVIELENS,
     MQ2008,
     Cell,
     Contrast,
+    Evidence,
     cells,
     contrast,
     contrast_of,
@@ -36,9 +40,6 @@ from rankbound_study.claims.evidence import (
     judge,
     pair,
 )
-from rankbound_study.claims import varied
-from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
-from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.means import on_same_users
 from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import HALF, RULES, Family, Key, Sample, adjusted, among, by_p, share_of, together

@@ -35,10 +35,9 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import SYSTEM, Floats, any_over, scores_of_frame
 from rankbound.compare.statistics import percentiles
-from rankbound_study.claims.evidence import OF_LISTS, Cell, Contrast, contrast, enough, judge, place, scores
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.rules import FLAT, adjusted, among, by_p
 from rankbound_study.claims.effects import resampled_means
+from rankbound_study.claims.evidence import OF_LISTS, Cell, Contrast, Evidence, contrast, enough, judge, place, scores
+from rankbound_study.claims.rules import FLAT, adjusted, among, by_p
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
 from rankbound_study.config.data_sets import DataSet

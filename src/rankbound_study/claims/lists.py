@@ -21,10 +21,12 @@ from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
 from rankbound.texts import quantity
+from rankbound_study.claims.effects import RESAMPLES
 from rankbound_study.claims.evidence import (
     SHARE,
     Cell,
     Contrast,
+    Evidence,
     cells,
     columns,
     contrast,
@@ -38,15 +40,12 @@ from rankbound_study.claims.evidence import (
     several_ratios,
     values,
 )
-from rankbound_study.claims.effects import RESAMPLES
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.means import ratios_named, slope_over_ratios
 from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import HALF, Family, adjusted
 from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES
-
 
 PEARSON, SPEARMAN = "Pearson", "Spearman"
 _LARGEST = 1 - 1e-12
@@ -249,8 +248,8 @@ def _steps(a: Floats, b: Floats) -> Floats:
     both = np.concatenate([a[np.isfinite(a)], b[np.isfinite(b)]])
     points = np.unique(np.quantile(both, np.linspace(0, 1, POINTS), method="inverted_cdf"))
     shares: list[Floats] = []
-    for values in (a, b):
-        flat = values.reshape(len(values), -1)
+    for own in (a, b):
+        flat = own.reshape(len(own), -1)
         known = np.isfinite(flat)
         counts = np.zeros((len(flat), len(points) + 1))
         np.add.at(counts, (np.nonzero(known)[0], np.searchsorted(points, flat[known])), 1.0)

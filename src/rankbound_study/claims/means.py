@@ -14,12 +14,15 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, per_unit
 from rankbound.compare.statistics import Estimate, draws
+from rankbound_study.claims.comparisons import COUNT, beside_popularity, rated_data_sets
+from rankbound_study.claims.effects import RESAMPLES
 from rankbound_study.claims.evidence import (
     CUT_OFFS,
     MOVIELENS,
     MQ2008,
     Cell,
     Contrast,
+    Evidence,
     cells,
     columns,
     contrast,
@@ -36,12 +39,9 @@ from rankbound_study.claims.evidence import (
     some_trained,
     values,
 )
-from rankbound_study.claims.comparisons import COUNT, beside_popularity, rated_data_sets
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import decides, differences, shape
 from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, adjusted, together
-from rankbound_study.claims.effects import RESAMPLES
 from rankbound_study.claims.varied import best_bounding
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet

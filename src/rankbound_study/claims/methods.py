@@ -20,8 +20,7 @@ from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, 
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, Mask
 from rankbound.compare.statistics import Estimate, corrected, over_members
-from rankbound_study.claims.evidence import OF_SHARES, smallest_effect
-from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.evidence import KEY, OF_SHARES, Evidence, smallest_effect
 from rankbound_study.claims.registry import decides, in_words
 from rankbound_study.claims.rules import Sample, together
 from rankbound_study.claims.verdicts import (

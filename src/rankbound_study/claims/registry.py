@@ -16,9 +16,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, cells, contrasts
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.thesis_theorems import THEOREMS
+from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence, cells, contrasts
 from rankbound_study.claims.rules import (
     DECIDING,
     RULES,
@@ -30,6 +28,7 @@ from rankbound_study.claims.rules import (
     sample_of_most,
     together,
 )
+from rankbound_study.claims.thesis_theorems import THEOREMS
 from rankbound_study.claims.verdicts import (
     INCONCLUSIVE,
     NOT_RUN,

@@ -26,9 +26,11 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.scores import SYSTEM, scores_of_frame
 from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.evidence import (
+    KEY,
     METRICS,
     MOVIELENS,
     Contrast,
+    Evidence,
     columns,
     contrast,
     enough,
@@ -36,7 +38,6 @@ from rankbound_study.claims.evidence import (
     judge,
     smallest_effect,
 )
-from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted, by_p
 from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence
 from rankbound_study.config.data_sets import DataSet

@@ -57,10 +57,6 @@ class Verdict:
     shown_in: str = ""
     sample: "Sample | None" = None
 
-    def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            raise ValueError(f"verdict {self.verdict!r}: expected one of {', '.join(VERDICTS)}")
-
 
 @dataclass(frozen=True)
 class Ruling:

@@ -12,10 +12,9 @@ import yaml  # type: ignore[import-untyped]
 from rankbound.errors import ConfigError
 from rankbound.io.atomic import atomic_path
 from rankbound.texts import quantity
-from rankbound_study.claims.evidence import MOVIELENS, MQ2008
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.thesis_theorems import THEOREMS
+from rankbound_study.claims.evidence import MOVIELENS, MQ2008, Evidence
 from rankbound_study.claims.registry import Claim, claims, deciders
+from rankbound_study.claims.thesis_theorems import THEOREMS
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained
 from rankbound_study.config.check import check_config
 from rankbound_study.config.comparisons import STUDY

@@ -13,10 +13,10 @@ import polars as pl
 
 from rankbound.compare.margins import LEVEL
 from rankbound_study.claims import effects, law, verdicts
-from rankbound_study.claims.evidence import is_distinct
-from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
-from rankbound_study.claims.law import REGISTERED_COLUMNS
 from rankbound_study.claims.comparisons import CITEULIKE_COLUMNS
+from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
+from rankbound_study.claims.evidence import is_distinct
+from rankbound_study.claims.law import REGISTERED_COLUMNS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.abstract import law_findings, law_outcomes

@@ -50,8 +50,8 @@ from rankbound_study.report.columns import (
 )
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, evidence_of, of_evidence
-from rankbound_study.results.study_files import StudyFiles, schema
 from rankbound_study.results.scores import MARK
+from rankbound_study.results.study_files import StudyFiles, schema
 from rankbound_study.vocabulary import AFFINE, LOSSES
 
 FILE = "table_effects.md"

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.comparisons import (
     CITEULIKE_COLUMNS,
     ORDER_COLUMNS,
@@ -11,6 +10,7 @@ from rankbound_study.claims.comparisons import (
     orders_table,
     ranks_table,
 )
+from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Cell, Column, Layout, between, signed

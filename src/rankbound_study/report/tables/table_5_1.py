@@ -30,9 +30,8 @@ from rankbound_study.report.columns import DASH, Across, Cell, Layout, Row, Tabl
 from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
-from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.scores import MARK, UNTRAINED, RunsChoice, untrained_counts
 from rankbound_study.results.study_files import StudyFiles, read_frame, schema
-from rankbound_study.results.scores import MARK, UNTRAINED, untrained_counts
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, UNBOUNDED
 
