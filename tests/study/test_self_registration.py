@@ -48,14 +48,13 @@ def new_claim(evidence):
     return Ruling(CONFIRMED, {"less": "One", "more": "two"}, n=1)
 """
 ENTRY = """
+another group:
 - id: X01
-  group: another group
   source: another source
   claim: One is less than two.
   kind: theorem
   datasets: none
   how_to_test: Compare them.
-  printed_evidence: ''
   reason: "{less} is less than {more}."
 """
 

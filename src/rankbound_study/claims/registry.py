@@ -73,10 +73,10 @@ class Claim:
     group: str
     source: str
     claim: str
-    kind: str
     datasets: str
     how_to_test: str
-    printed_evidence: str
+    kind: str = "empirical"
+    printed_evidence: str = ""
     reason: str = ""
     statistic: str = ""
     shown_in: str = ""
@@ -91,8 +91,11 @@ def claims() -> list[Claim]:
 
     text = files("rankbound_study.reference").joinpath("claims.yaml").read_text("utf-8")
     names = {one.name for one in fields(Claim)}
-    rows = [{name: row.pop(name) for name in names & set(row)} | {"shape": row} for row in yaml.safe_load(text)]
-    return [Claim(**row) for row in rows]
+    return [
+        Claim(group=group, **{name: row.pop(name) for name in names & set(row)}, shape=row)
+        for group, rows in yaml.safe_load(text).items()
+        for row in rows
+    ]
 
 
 Shaped = TypeVar("Shaped", bound=Found)
