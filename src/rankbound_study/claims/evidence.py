@@ -178,7 +178,7 @@ class Evidence:
         name = self._named(dataset)
         found = [one.nsr for one in self.data_sets if one.dataset == name and one.nsr]
         if not found:
-            raise MissingEvidence(f"no honest runs on {dataset}")
+            raise MissingEvidence(f"no honest runs of trained models on {dataset}")
         return found
 
     @cached_property
@@ -187,7 +187,7 @@ class Evidence:
         if self.runs is None:
             return ()
         own = (pl.col("protocol") == HONEST) & (pl.col("study") == self.study) & (pl.col("loss") != "none")
-        found = scan_runs(self.runs).filter(own).select("dataset", "nsr_test").unique().collect()
+        found = self._scan(self.runs, "runs").filter(own).select("dataset", "nsr_test").unique().collect()
         return tuple(sorted(map(DataSet._make, found.rows()), key=lambda one: one.place))
 
     @cached_property
@@ -205,12 +205,12 @@ class Evidence:
     def _named(self, dataset: str) -> str:
         """Return the name of the data set, or of its stand-in."""
         for name in (dataset, f"{SYNTHETIC}{dataset}"):
-            if name in self._names:
+            if name in self._data_sets:
                 return name
-        raise MissingEvidence(f"no runs on {dataset}" if self._names else "no runs: no file of them was given")
+        raise MissingEvidence(f"no runs on {dataset}" if self._data_sets else "no runs: no file of them was given")
 
     @cached_property
-    def _names(self) -> frozenset[str]:
+    def _data_sets(self) -> frozenset[str]:
         """The names of all data sets."""
         scans = [scan_runs(path) for path in (self.runs, self.experiments) if path is not None]
         return frozenset(name for scan in scans for name in scan.select("dataset").unique().collect()["dataset"])
