@@ -99,7 +99,7 @@ def metrics_crossed(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set, loss (unbounded, then bounded) and judging metric."""
     found: list[dict[str, object]] = []
     for column in evidence.data_sets:
-        rows = _of_losses(evidence.cell(column.dataset, column.nsr), metrics=JUDGED)
+        rows = _of_losses(evidence.cell(column), metrics=JUDGED)
         losses = [loss for loss in LOSSES if loss in rows["loss"]]
         bounded = rows.filter(pl.col("bounding") != UNBOUNDED)
         picked = {loss: best_bounding(evidence, column, loss, bounded.filter(loss=loss)["bounding"]) for loss in losses}
@@ -178,9 +178,9 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
 
 def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     """Return the runs on the test lists of a ratio: the study's own, and those trained at any ratio."""
-    read = [_of_losses(evidence.cell(column.dataset, column.nsr), "nsr_train")]
+    read = [_of_losses(evidence.cell(column), "nsr_train")]
     try:
-        varied = evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr)
+        varied = evidence.varied(RATIOS_EXPERIMENT, column)
         read += [_of_losses(rows, "nsr_train") for rows in varied.values()]
     except Untrained:
         pass
@@ -243,7 +243,7 @@ def beside_popularity(evidence: Evidence, column: DataSet) -> Mapping[str, tuple
 
     Nothing without popularity, and no system without validation scores.
     """
-    rows = evidence.cell(column.dataset, column.nsr).select(*KEY, *JUDGED_BY.values()).collect()
+    rows = evidence.cell(column).select(*KEY, *JUDGED_BY.values()).collect()
     found = {}
     for loss in LOSSES if POPULARITY in rows["model"] else ():
         if loss in rows["loss"]:
@@ -277,7 +277,7 @@ def distribution_variants(evidence: Evidence) -> pl.DataFrame:
         if every.is_empty():
             continue
         both = (evidence, evidence.of_all_trainings())
-        rows, of_all = (_of_losses(one.cell(column.dataset, column.nsr)) for one in both)
+        rows, of_all = (_of_losses(one.cell(column)) for one in both)
         rows, ran = pl.concat([rows, _variants(evidence, column)]), pl.concat([of_all, every])
         for loss in [loss for loss in LOSSES if loss in ran["loss"]]:
             scores = scores_of_runs(rows.filter(loss=loss), judge(loss), by=("bounding",))
@@ -302,9 +302,9 @@ def _variants(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     found = [
         _of_losses(rows.filter(*with_parameters))
         for experiment in experiments
-        for rows in evidence.variants(experiment, column.dataset, column.nsr).values()
+        for rows in evidence.variants(experiment, column).values()
     ]
-    return pl.concat(found) if found else _of_losses(evidence.cell(column.dataset, column.nsr)).clear()
+    return pl.concat(found) if found else _of_losses(evidence.cell(column)).clear()
 
 
 RELATED, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_related_ranks"
@@ -385,7 +385,7 @@ def ranks_table(evidence: Evidence) -> pl.DataFrame:
 def _by_data_set(evidence: Evidence, columns: Iterable[DataSet]) -> Iterator[tuple[DataSet, pl.LazyFrame]]:
     for column in columns:
         with suppress(MissingEvidence):
-            yield column, evidence.cell(column.dataset, column.nsr)
+            yield column, evidence.cell(column)
 
 
 SIZES = ((8, 3), (12, 4), (20, 5))  # items and relevant items of the random lists
@@ -476,7 +476,7 @@ def _ratios(evidence: Evidence, experiment: str) -> list[int]:
 def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[str, object]]:
     variants = {
         name: rows.select("options", "selection", *KEY, *JUDGED_BY.values()).collect()
-        for name, rows in evidence.variants(experiment, DATASET, nsr).items()
+        for name, rows in evidence.variants(experiment, DataSet(DATASET, nsr)).items()
     }
     picked = picked_by_validation(evidence, experiment, DataSet(DATASET, nsr))
     if not picked:

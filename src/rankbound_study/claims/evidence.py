@@ -78,44 +78,34 @@ class Evidence:
         if not len(self._untrained):
             return True
         own = self._untrained.filter(study=self.study, protocol=HONEST, loss=loss, bounding=bounding)
-        found = [one for one in columns if len(own.filter(self._is_on(one.dataset, one.nsr)))]
+        found = [one for one in columns if len(own.filter(self._is_on(one)))]
         self.left_out.update(_described(loss, bounding, one) for one in found)
         return not found
 
-    def cell(
-        self, dataset: str, nsr: int | None = None, *, selection: str = SELECTIONS[HONEST], study: str = ""
-    ) -> pl.LazyFrame:
-        """Scan the rows of one data set (at one ratio), of trained models and controls.
+    def cell(self, column: DataSet, *, selection: str = SELECTIONS[HONEST], study: str = "") -> pl.LazyFrame:
+        """Scan the rows of one data set, of trained models and controls.
 
         Args:
-            dataset: its name in claims: `movielens`, `mq2008-label1`, `aaf`.
-            nsr: sampled negatives per relevant item; None for judged lists and pictures.
+            column: the data set, by its name in claims: `movielens`, `mq2008-label1`, `aaf`.
             selection: the part that picked the epoch.
             study: a study other than the evidence's own, such as `neural` for the comparisons.
 
         Raises:
             MissingEvidence: there are no such rows.
         """
-        chosen = (
-            (pl.col("study") == (study or self.study))
-            & (pl.col("protocol") == HONEST)
-            & self._is_on(dataset, nsr)
-            & ((pl.col("selection") == selection) | (pl.col("loss") == "none"))
-        )
-        rows = self._scan(self.runs, "runs").filter(chosen)
+        picked = (pl.col("selection") == selection) | (pl.col("loss") == "none")
+        rows = self._scan(self.runs, "runs").filter(self._is_of(study or self.study), self._is_on(column), picked)
         if rows.select(pl.len()).collect().item() == 0:
-            ratio = "" if nsr is None else f" at NSR {nsr}"
-            raise MissingEvidence(
-                f"no {HONEST} runs on {dataset}{ratio}: protocols and datasets of the configuration leave them out"
-            )
+            ratio = "" if column.nsr is None else f" at NSR {column.nsr}"
+            lacking = f"no {HONEST} runs on {column.dataset}{ratio}"
+            raise MissingEvidence(f"{lacking}: protocols and datasets of the configuration leave them out")
         return self._that_trained(rows)
 
-    def epochs_of(self, dataset: str, nsr: int | None = None) -> pl.LazyFrame:
+    def epochs_of(self, column: DataSet) -> pl.LazyFrame:
         """Scan the epochs of the study's own honest trainings on a data set."""
-        chosen = self._is_on(dataset, nsr) & (pl.col("study") == self.study) & (pl.col("protocol") == HONEST)
-        return self._scan(self.epochs, "epochs").filter(chosen)
+        return self._scan(self.epochs, "epochs").filter(self._is_on(column), self._is_of(self.study))
 
-    def varied(self, experiment: str, dataset: str, nsr: int | None = None) -> dict[str, pl.LazyFrame]:
+    def varied(self, experiment: str, column: DataSet) -> dict[str, pl.LazyFrame]:
         """Scan the rows of every variant of an experiment on a data set, by the variant's name (`f16`).
 
         The same models under the study's own settings are in `cell`.
@@ -124,16 +114,14 @@ class Evidence:
             MissingEvidence: the experiment did not run there.
             Untrained: it ran, but none of its models trained.
         """
-        found = self.variants(experiment, dataset, nsr)
+        found = self.variants(experiment, column)
         if not found:
-            if self.note_untrained(experiment, dataset, nsr):
-                raise Untrained(f"The experiment {experiment} ran on {DataSet(dataset, nsr)}, but no model trained")
-            raise MissingEvidence(f"the experiment {experiment} did not run on {dataset}: see config.yaml")
+            if self.note_untrained(experiment, column):
+                raise Untrained(f"The experiment {experiment} ran on {column}, but no model trained")
+            raise MissingEvidence(f"the experiment {experiment} did not run on {column.dataset}: see config.yaml")
         return {name: rows.filter(pl.col("selection") == SELECTIONS[HONEST]) for name, rows in found.items()}
 
-    def variants(
-        self, experiment: str, dataset: str, nsr: int | None = None, *, of_epochs: bool = False
-    ) -> dict[str, pl.LazyFrame]:
+    def variants(self, experiment: str, column: DataSet, *, of_epochs: bool = False) -> dict[str, pl.LazyFrame]:
         """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run.
 
         Without a name of an experiment, the variants are those of all, by `factors-f16`.
@@ -141,19 +129,18 @@ class Evidence:
         Variants none of whose models trained are left out, and noted in `left_out`.
         """
         path = self.experiment_epochs if of_epochs else self.experiments
-        rows = self._scan(path, "experiments").filter(self._is_in(experiment), self._is_on(dataset, nsr))
+        rows = self._scan(path, "experiments").filter(self._is_in(experiment), self._is_on(column))
         rows = self._that_trained(rows)
-        self.note_untrained(experiment, dataset, nsr)
+        self.note_untrained(experiment, column)
         names = rows.select("study").unique().sort("study").collect()["study"].to_list()
         start = self._start(experiment)
         return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
 
-    def note_untrained(self, experiment: str, dataset: str, nsr: int | None = None) -> list[str]:
+    def note_untrained(self, experiment: str, column: DataSet) -> list[str]:
         """Note in `left_out` the jobs of an experiment with a training that did not train; return their names."""
         if not len(self._untrained):
             return []
-        own = self._untrained.filter(self._is_in(experiment), self._is_on(dataset, nsr))
-        start, column = self._start(experiment), DataSet(dataset, nsr)
+        own, start = self._untrained.filter(self._is_in(experiment), self._is_on(column)), self._start(experiment)
         jobs = own.select("study", "loss", "bounding").rows()
         names = [_described(loss, bounding, column, study.removeprefix(start)) for study, loss, bounding in jobs]
         self.left_out.update(names)
@@ -170,8 +157,11 @@ class Evidence:
     def _is_in(self, experiment: str) -> pl.Expr:
         return pl.col("study").str.starts_with(self._start(experiment))
 
-    def _is_on(self, dataset: str, nsr: int | None) -> pl.Expr:
-        return (pl.col("dataset") == self._named(dataset)) & pl.col("nsr_test").eq_missing(pl.lit(nsr))
+    def _is_of(self, study: str) -> pl.Expr:
+        return (pl.col("study") == study) & (pl.col("protocol") == HONEST)
+
+    def _is_on(self, column: DataSet) -> pl.Expr:
+        return (pl.col("dataset") == self._named(column.dataset)) & pl.col("nsr_test").eq_missing(pl.lit(column.nsr))
 
     def ratios(self, dataset: str) -> list[int]:
         """Return the negative sampling ratios of the study's honest trainings on a data set of ratings; 0 is none."""
@@ -186,8 +176,8 @@ class Evidence:
         """The data sets of the study's own honest trainings, in the order of all tables; none without runs."""
         if self.runs is None:
             return ()
-        own = (pl.col("protocol") == HONEST) & (pl.col("study") == self.study) & (pl.col("loss") != "none")
-        found = self._scan(self.runs, "runs").filter(own).select("dataset", "nsr_test").unique().collect()
+        own = self._scan(self.runs, "runs").filter(self._is_of(self.study), pl.col("loss") != "none")
+        found = own.select("dataset", "nsr_test").unique().collect()
         return tuple(sorted(map(DataSet._make, found.rows()), key=lambda one: one.place))
 
     @cached_property
@@ -548,7 +538,7 @@ def control_scores(evidence: Evidence, metric: str, column: DataSet) -> PairedSc
 
 @lru_cache(maxsize=64)
 def _rows(evidence: Evidence, loss: str, column: DataSet) -> pl.DataFrame:
-    rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss") == loss)
+    rows = evidence.cell(column).filter(pl.col("loss") == loss)
     found = rows.select(*KEY, *METRICS).collect()
     if found.is_empty() and loss != "none":
         raise MissingEvidence(f"no honest runs of {loss} on {column}")

@@ -185,7 +185,7 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
 def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[varied.Training, tuple[Pair, Pair]]]:
     """Return the tested data set, the higher ratio, and bounded beside unbounded losses trained at either ratio."""
     column = varied.column_of(evidence, RATIOS_EXPERIMENT)
-    lazy = next(iter(evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr).values()))
+    lazy = next(iter(evidence.varied(RATIOS_EXPERIMENT, column).values()))
     rows = lazy.select("nsr_train", *KEY, *JUDGES).collect()
     trained_at = rows.select(pl.col("nsr_train").max()).item()
     rows = rows.filter(nsr_train=trained_at)
@@ -239,7 +239,7 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
         raise MissingEvidence("the experiment warp did not run: see experiments in config.yaml")
     precision, texts = {}, []
     for column in ran:
-        lazy = next(iter(evidence.varied("warp", column.dataset, column.nsr).values()))
+        lazy = next(iter(evidence.varied("warp", column).values()))
         rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, PRECISION, "AP").collect()
         where = f"on lists of {column} longer than {PLACES}"
         both = [varied.pair_in(rows, metric, "loss", (SPREAD, FIRST), where) for metric in (PRECISION, "AP")]
@@ -267,7 +267,7 @@ class Other(NamedTuple):
 def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: str) -> Mapping[Other, Contrast]:
     """Return a loss minus every other one of an experiment, each unbounded and at the rate that validation picks."""
     column = varied.column_of(evidence, experiment)
-    lazy = evidence.varied(experiment, column.dataset, column.nsr)
+    lazy = evidence.varied(experiment, column)
     rows = {name: one.select(*KEY, metric).collect() for name, one in lazy.items()}
     picked = varied.picked_by_validation(evidence, experiment, column, metric)
     others = [name for name, bounding in sorted(picked) if name != loss and bounding == UNBOUNDED]
@@ -367,12 +367,12 @@ Measured = tuple[pl.DataFrame, pl.DataFrame, varied.Training]
 
 def _remedies(evidence: Evidence, column: DataSet) -> dict[str, Remedy]:
     """Return other gains of the sigmoid, and other starts, by name."""
-    usual = evidence.cell(column.dataset, column.nsr).select(*KEY, LOSS).collect()
-    norms = evidence.epochs_of(column.dataset, column.nsr).collect()
+    usual = evidence.cell(column).select(*KEY, LOSS).collect()
+    norms = evidence.epochs_of(column).collect()
     own: tuple[Measured, Measured] = (usual, norms, BOUNDED), (usual, norms, PLAIN)
     found = {}
     for experiment in ("gains", "starts"):
-        epochs = evidence.variants(experiment, column.dataset, column.nsr, of_epochs=True)
+        epochs = evidence.variants(experiment, column, of_epochs=True)
         for name, rows in varied.variants(evidence, experiment, column, with_usual=False).items():
             if name not in epochs:
                 raise MissingEvidence(f"the experiment {experiment} has no epochs of {name}, with their gradient norms")

@@ -553,7 +553,7 @@ def _differences(evidence: Evidence, of: Prediction) -> dict[str, Contrast]:
     column, metric, parts = DataSet(of.dataset, of.nsr), judge(of.loss), []
     chosen = pl.col("loss") == of.loss, pl.col("selection") == SELECTIONS[HONEST]
     read = ("topic", "fold", "seed", "drawing", metric)
-    for rows in evidence.variants("", *column).values():
+    for rows in evidence.variants("", column).values():
         settings = rows.filter(*chosen).select("bounding", "options", *read).collect()
         for (bounding, options), part in settings.group_by("bounding", "options", maintain_order=True):
             weights = json.loads(str(options)).get(LIST_WEIGHTS, bounding)

@@ -35,7 +35,7 @@ from rankbound_study.claims.verdicts import (
     each_way,
 )
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
-from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.data.images import read_faces
 from rankbound_study.results import neural
 from rankbound_study.results.scores import best_of, names_pairs, scores_of_methods, scores_of_runs
@@ -69,7 +69,8 @@ class Methods:
             Untrained: none of them trained.
         """
         self.metric, self._epochs = neural.table_of(dataset).metric, evidence.epochs
-        frame = evidence.cell(dataset, study=STUDY).select("dataset", "options", *KEY[2:], self.metric).collect()
+        rows = evidence.cell(DataSet(dataset, None), study=STUDY)
+        frame = rows.select("dataset", "options", *KEY[2:], self.metric).collect()
         options = {text: json.loads(text) for text in frame["options"].unique()}
         seen = [
             text
