@@ -352,9 +352,7 @@ def _orders_compared(plain: PairedScores, bounded: PairedScores) -> tuple[object
 
     pairs = list(combinations(plain.systems, 2))
     means = [np.asarray(np.nanmean(of.matrix, axis=0)).round(_DECIMALS) for of in (plain, bounded)]
-    both = [
-        [estimate(one.a - one.b, one.drawings) for one in (plain.pair(*names), bounded.pair(*names))] for names in pairs
-    ]
+    both = [[estimate(one.a - one.b, one.drawings) for one in (plain.pair(*two), bounded.pair(*two))] for two in pairs]
     differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in each] for each in both]).T
     first, second = np.triu_indices(len(plain.systems), 1)
     inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
@@ -474,21 +472,19 @@ def _ratios(evidence: Evidence, experiment: str) -> list[int]:
 
 
 def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[str, object]]:
-    variants = {
+    found = {
         name: rows.select("options", "selection", *KEY, *JUDGED_BY.values()).collect()
         for name, rows in evidence.variants(experiment, DataSet(DATASET, nsr)).items()
     }
     picked = picked_by_validation(evidence, experiment, DataSet(DATASET, nsr))
     if not picked:
         return
-    by = {
-        part: {name: rows.filter(selection=part) for name, rows in variants.items()} for part in ("validation", "test")
-    }
+    by = {part: {name: rows.filter(selection=part) for name, rows in found.items()} for part in ("validation", "test")}
     chosen = picked_rows(by["validation"], picked)
     for training in trainings(chosen):
         of = dict(zip(("loss", "bounding"), training, strict=True))
         own, winner = chosen.filter(**of), chosen.filter(loss=WINNER[0], bounding=WINNER[1])
-        ran = {name: part for name, rows in variants.items() if len(part := rows.filter(**of))}
+        ran = {name: part for name, rows in found.items() if len(part := rows.filter(**of))}
         rates = {name: _option(part, "learning_rate") for name, part in ran.items()}
         rate = rates[picked[training]]
         row: dict[str, object] = {"nsr": nsr, "temperature": _option(own, "temperature"), **of, "rate": rate}

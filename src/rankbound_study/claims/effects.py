@@ -248,9 +248,8 @@ def means_table(found: Effects) -> pl.DataFrame:
         (kind, loss, one.n, one.estimate.mean, *one.interval, one.between, *one.of_new_cell)
         for kind, loss, one in (found.means() if len(found.pairs) > 1 else ())
     ]
-    return pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row").with_columns(
-        pl.col("new_low", "new_high").fill_nan(None)
-    )
+    table = pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row")
+    return table.with_columns(pl.col("new_low", "new_high").fill_nan(None))
 
 
 SAME_LOSS, OTHER_SEEDS = "one loss, up to a factor", "one loss, other seeds"

@@ -602,9 +602,7 @@ def registered_table(evidence: Evidence, every: Sequence[Prediction] | None = No
             row |= {**_effect(own[UNBOUNDED]), **dict(zip(_DECIDING, numbers, strict=True)), "deciding": deciding}
             row |= {"outcome": outcome, "as_sized": one.size[0] <= own[UNBOUNDED].mean <= one.size[1]}
         rows.append(row | untrained.get(one.id, {}))
-    return pl.DataFrame(
-        [{name: row.get(name) for name in REGISTERED_COLUMNS} for row in rows], schema=REGISTERED_COLUMNS
-    )
+    return pl.DataFrame(rows, schema=REGISTERED_COLUMNS)
 
 
 def _effect(of: Contrast) -> dict[str, Any]:

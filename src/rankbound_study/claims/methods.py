@@ -367,10 +367,8 @@ def trends(results: neural.FeatureResults) -> Iterator[LeadTrend]:
         rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
         for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
             deciding = (rows[0], rows[-1], trend)
-            adjusted = corrected([row["p_value"] for row in deciding])
-            signs = [
-                int(math.copysign(p < LEVEL, row["difference"])) for row, p in zip(deciding, adjusted, strict=True)
-            ]
+            holm = corrected([row["p_value"] for row in deciding])
+            signs = [int(math.copysign(p < LEVEL, row["difference"])) for row, p in zip(deciding, holm, strict=True)]
             margin = smallest_effect(neural.table_of(str(dataset)).metric)
             yield LeadTrend(str(dataset), rows, trend, signs, margin)
 

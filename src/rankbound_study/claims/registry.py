@@ -166,14 +166,12 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
 
 def in_words(claim: str, ruling: Ruling) -> Verdict:
     """Put a ruling into the sentences of its claim, which may also name `COLLAPSE`."""
-    declared = next(one for one in claims() if one.id == claim)
+    own = next(one for one in claims() if one.id == claim)
     facts: ChainMap[str, object] = ChainMap({}, ruling.facts, {"COLLAPSE": COLLAPSE})  # type: ignore[arg-type]
-    for name, text in declared.asides.items():
+    for name, text in own.asides.items():
         facts[f"if_{name}"] = text.format_map(facts) if facts[name] else ""
-    words = (declared.reason.format_map(facts), declared.statistic.format_map(facts))
-    return Verdict(
-        ruling.verdict, *words, ruling.value, ruling.low, ruling.high, ruling.n, declared.shown_in, ruling.sample
-    )
+    words = (own.reason.format_map(facts), own.statistic.format_map(facts))
+    return Verdict(ruling.verdict, *words, ruling.value, ruling.low, ruling.high, ruling.n, own.shown_in, ruling.sample)
 
 
 def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvidence | None = None) -> None:

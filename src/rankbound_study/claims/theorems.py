@@ -158,9 +158,7 @@ def the_kendall_statistic_compares_pairs() -> Ruling:
     """Compare all orders of short lists with the definition and with scipy's tau, and check both ends."""
     orders = [order for n in range(2, MOST_PERMUTED + 1) for order in permutations(range(n))]
     same = _agreeing(KENDALL, orders)
-    of_order = {
-        text: dict(zip(orders, values_of_library(rb.metric(text), orders).tolist(), strict=True)) for text in KENDALL
-    }
+    of_order = {of: dict(zip(orders, values_of_library(rb.metric(of), orders).tolist(), strict=True)) for of in KENDALL}
     taus = (float(kendalltau(range(len(order), 0, -1), order).statistic) for order in orders)
     tau = agree(of_order["Kendall"].values(), (one / 2 + 0.5 for one in taus))
     rising = [tuple(range(n)) for n in range(2, MOST_PERMUTED + 1)]
@@ -410,20 +408,17 @@ def the_mirror_image_says_nothing_new() -> Ruling:
             network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
             items = _random(2, FEATURES, generator=generator)
             pair, mirrored = (
-                _loss_and_gradient(network, of, outcome, link, bias)
-                for of, outcome in ((items, 1), (items.flip(0), -1))
+                _loss_and_gradient(network, of, won, link, bias) for of, won in ((items, 1), (items.flip(0), -1))
             )
             agreeing[bias] += torch.allclose(pair, mirrored, rtol=0, atol=SAME)
     facts: dict[str, object] = {"links": " and ".join(LINKS), "biased": agreeing[0.5]}
     return counted(agreeing[0.0], len(LINKS) * PAIRS, facts)
 
 
-def _loss_and_gradient(
-    network: MLP, items: Tensor, outcome: int, link: Callable[[Tensor], Tensor], bias: float
-) -> Tensor:
-    """Apply Li and Wu's eq. 2, with corrected sign, to one pair; `outcome` is 1 if the first item won, else -1."""
+def _loss_and_gradient(network: MLP, items: Tensor, won: int, link: Callable[[Tensor], Tensor], bias: float) -> Tensor:
+    """Apply Li and Wu's eq. 2, with corrected sign, to one pair; `won` is 1 if the first item won, else -1."""
     first, second = network(items)
     chance = link(first - second + bias)
-    loss = -((1 + outcome) / 2 * chance.log() + (1 - outcome) / 2 * (1 - chance).log())
+    loss = -((1 + won) / 2 * chance.log() + (1 - won) / 2 * (1 - chance).log())
     slopes = torch.autograd.grad(loss, list(network.parameters()))
     return torch.cat([loss.detach().reshape(1), *(slope.flatten() for slope in slopes)])

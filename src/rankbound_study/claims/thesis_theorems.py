@@ -231,9 +231,7 @@ def the_extremes_have_formulas() -> Ruling:
 @theorem("T05")
 def more_relevant_items_are_easier() -> Ruling:
     """Decide by the changes of the worst and the expected loss from P to P + 1 relevant items at a fixed ratio."""
-    worst = {
-        metric: [as_loss(metric, smallest(metric, *at_ratio(ratio, MOST))) for ratio in RATIOS] for metric in ABOVE_ZERO
-    }
+    worst = {name: [as_loss(name, smallest(name, *at_ratio(ratio, MOST))) for ratio in RATIOS] for name in ABOVE_ZERO}
     steps = {metric: np.concatenate([*map(np.diff, worst.get(metric, [])), *_steps(metric)]) for metric in METRICS}
     easier = {metric: int((change < -SAME).sum()) for metric, change in steps.items()}
     every = {metric: len(change) for metric, change in steps.items()}
@@ -397,9 +395,7 @@ def expectation_max_losses_end_at_minus_one() -> Ruling:
 @theorem("T13")
 def a_higher_ratio_reaches_higher_losses() -> Ruling:
     """Compare the upper ends of the expectation-bounded losses between ratios, at equally many relevant items."""
-    upper = np.array(
-        [[ends(metric, "expectation", *at_ratio(ratio, MOST))[1] for ratio in RATIOS] for metric in METRICS]
-    )
+    upper = np.array([[ends(name, "expectation", *at_ratio(ratio, MOST))[1] for ratio in RATIOS] for name in METRICS])
     rises = np.logical_and.reduce(np.diff(upper, axis=1) > SAME, axis=1)
     counts = {metric: f"{rise.sum()} of {len(rise)}" for metric, rise in zip(METRICS, rises, strict=True)}
     return counted(int(rises.sum()), rises.size, {"counts": counts, "span": _span(upper[METRICS.index("nRBP")])})

@@ -134,9 +134,7 @@ def selected(runs: pl.DataFrame, choice: Key, name: str) -> pl.DataFrame:
     return runs
 
 
-def matched(
-    a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same_file: bool
-) -> tuple[list[RunsPair], list[str]]:
+def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same: bool) -> tuple[list[RunsPair], list[str]]:
     """Return the cells to compare, and notes on runs that only one side has.
 
     The keys `apart` separate A from B, as does a key of which one side has a single value that the other lacks (the
@@ -159,10 +157,10 @@ def matched(
     pairs = [
         (one, other)
         for one, other in product(a_keys, b_keys)
-        if all(one[key] == other[key] for key in joined) and not (same_file and one == other)
+        if all(one[key] == other[key] for key in joined) and not (same and one == other)
     ]
     differences = [text for key in joined if (text := _difference(key, *values[key]))]
-    if not pairs and same_file and not free:
+    if not pairs and same and not free:
         raise ConfigError(
             "A and B are the same runs: choose what separates them, such as --a bounding=none --b bounding=min-max"
         )

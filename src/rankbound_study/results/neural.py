@@ -331,9 +331,7 @@ def feature_results(
                 run |= {"place": names.index(run["run"]), "validation": validation.get(run["run"])}
                 low, high = means.interval(run["place"])
                 ours = {"ours": float(means.means[run["place"]]), "low": low, "high": high, "n": run["n"]}
-                scores.append(
-                    {"dataset": dataset, **{one: run[one] for one in _OF_RUN}, "metric": table.metric, **ours}
-                )
+                scores.append({"dataset": dataset, **{of: run[of] for of in _OF_RUN}, "metric": table.metric, **ours})
             for family in FAMILIES:
                 runs_of_family = [run for run in found if run["family"] == family]
                 gaps += [row | seeds for row in _gaps(epochs, dataset, runs_of_family, means)]
@@ -347,17 +345,15 @@ def _place(run: Mapping[str, Any]) -> tuple[Any, ...]:
     return FAMILIES.index(run["family"]), not run["network"], run["method"], run["features"]
 
 
-def _gaps(
-    epochs: Path, dataset: str, runs: Sequence[Mapping[str, Any]], means: MethodMeans
-) -> Iterator[dict[str, Any]]:
+def _gaps(epochs: Path, dataset: str, ran: Sequence[Mapping[str, Any]], means: MethodMeans) -> Iterator[dict[str, Any]]:
     """Yield the gap at every number of features at which all methods ran, then its trend.
 
     Where a method is missing, the best is chosen from fewer, and the gap is not comparable with the others.
     """
-    methods = {run["method"] for run in runs}
+    methods = {run["method"] for run in ran}
     weights: dict[int, Floats] = {}
-    for features in sorted({run["features"] for run in runs}):
-        there = [run for run in runs if run["features"] == features]
+    for features in sorted({run["features"] for run in ran}):
+        there = [run for run in ran if run["features"] == features]
         kinds = [[run for run in there if run["network"] == network] for network in (True, False)]
         if not all(kinds) or {run["method"] for run in there} != methods:
             continue
@@ -370,7 +366,7 @@ def _gaps(
         tens = np.log10(list(weights))
         slope = (tens - tens.mean()) / ((tens - tens.mean()) ** 2).sum()
         trend = slope @ np.array(list(weights.values()))
-        names = {"dataset": dataset, "family": runs[0]["family"]}
+        names = {"dataset": dataset, "family": ran[0]["family"]}
         yield dict.fromkeys(GAP_COLUMNS) | names | _tested(means, trend)
 
 

@@ -407,9 +407,7 @@ def _lists(trained: pl.LazyFrame, metric: str, random: Sequence[pl.LazyFrame]) -
     """
     score = pl.col(metric).fill_nan(None)
     rows = trained.select(*TRAINING, "judge", "few", "topic", "n", "p", score.alias("score")).collect()
-    controls = [
-        one.select(*_LIST, "n", "p", score.alias("expected")) for one in random if metric in one.collect_schema()
-    ]
+    controls = [of.select(*_LIST, "n", "p", score.alias("expected")) for of in random if metric in of.collect_schema()]
     control = pl.concat(controls).collect().unique([*_LIST, "n", "p"])
     rows = rows.join(control, on=[*_LIST, "n", "p"], how="left", nulls_equal=True)
     data_sets = control.select("dataset", "nsr_test", pl.lit(value=True).alias("has_control")).unique()
