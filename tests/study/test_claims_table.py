@@ -130,7 +130,7 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 
 def test_texts_cannot_break_the_forms() -> None:
-    claim = registry.Claim("T01", "bounds", "seed", "a | b & c_d 100%", "theorem", "none", "", "")
+    claim = registry.Claim("T01", "bounds", "seed", "a | b & c_d 100%", "", "theorem")
     table = verdicts.frame([(claim, Verdict(REFUTED, r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))])
     assert r"a \| b & c_d" in claims_table.texts(table).markdown
     assert r"a | b \& c\_d 100\%" in claims_table.texts(table).latex

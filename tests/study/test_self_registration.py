@@ -53,7 +53,6 @@ another group:
   source: another source
   claim: One is less than two.
   kind: theorem
-  datasets: none
   how_to_test: Compare them.
   reason: "{less} is less than {more}."
 """

@@ -73,9 +73,9 @@ class Claim:
     group: str
     source: str
     claim: str
-    datasets: str
     how_to_test: str
     kind: str = "empirical"
+    datasets: str = "none"
     printed_evidence: str = ""
     reason: str = ""
     statistic: str = ""
