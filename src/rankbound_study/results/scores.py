@@ -57,11 +57,10 @@ _DATA = ("dataset", "nsr_test")
 
 @dataclass(frozen=True)
 class RunsChoice:
-    """The runs that a table or figure shows; `study` and `model` are needed only where several share a cell."""
+    """The runs that a table or figure shows; `study` is needed only where several share a cell."""
 
     protocol: str = PUBLISHED
     study: str | None = None
-    model: str | None = None
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -69,10 +68,9 @@ class RunsChoice:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> "RunsChoice":
-        """Read the keys protocol, study and model; any other key is an error."""
-        unknown = sorted(set(options) - {"protocol", "study", "model"})
-        if unknown:
-            raise ConfigError(f"option {unknown[0]!r} is unknown here: the options are protocol, study and model")
+        """Read the keys protocol and study; any other key is an error."""
+        if unknown := sorted(set(options) - {"protocol", "study"}):
+            raise ConfigError(f"option {unknown[0]!r} is unknown here: the options are protocol and study")
         return cls(**options)
 
 
@@ -97,10 +95,8 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
         wanted &= pl.col("loss") == "none"
     else:
         wanted &= pl.col("loss").is_in(LOSSES) & (pl.col("selection") == SELECTIONS[choice.protocol])
-    for key in ("study", "model"):
-        value = getattr(choice, key)
-        if value is not None and not (controls and key == "model"):
-            wanted &= pl.col(key) == value
+    if choice.study is not None:
+        wanted &= pl.col("study") == choice.study
     # Sorting here and grouping with maintain_order fix the order of sums, so means agree to the last digit.
     frame = scan.filter(wanted).select(columns).collect().sort(_KEY).with_columns(pl.col(list(metrics)).fill_nan(None))
     if not controls:
@@ -111,10 +107,7 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
 def chosen_trainings(runs: Path, epochs: Path | None, choice: RunsChoice) -> pl.DataFrame:
     """Return the trainings of one protocol, with the cause for which any of them did not train."""
     trainings = read_trainings((runs, epochs), protocol=choice.protocol)
-    for key in ("study", "model"):
-        if (value := getattr(choice, key)) is not None:
-            trainings = trainings.filter(pl.col(key) == value)
-    return trainings
+    return trainings if choice.study is None else trainings.filter(study=choice.study)
 
 
 def data_sets(frame: pl.DataFrame) -> list[DataSet]:
@@ -274,14 +267,13 @@ def names_pairs(frame: pl.DataFrame) -> bool:
 
 def _refuse_mixtures(path: Path, frame: pl.DataFrame) -> None:
     cell = ["dataset", "nsr_test", "loss", "bounding"]
+    remedies = {"study": 'choose one with --options \'{{"study": "{}"}}\''}
     for key in ("study", "model", "options"):
         counts = frame.group_by(cell).agg(pl.col(key).unique().sort())
         for *where, values in counts.filter(pl.col(key).list.len() > 1).sort(cell).rows():
-            text = f"{path}: the cell {' / '.join(map(str, where))} holds runs"
-            if key == "options":
-                raise DataError(f"{text} with different options: {'; '.join(values)}; collect only one of them")
-            remedy = f'choose one with --options \'{{"{key}": "{values[0]}"}}\''
-            raise DataError(f"{text} of several values of {key}: {', '.join(values)}; {remedy}")
+            several = f"runs of several values of {key}: {', '.join(values)}"
+            remedy = remedies.get(key, "collect only one of them").format(values[0])
+            raise DataError(f"{path}: the cell {' / '.join(map(str, where))} holds {several}; {remedy}")
 
 
 def _with_variant(runs: pl.LazyFrame, study: str) -> pl.LazyFrame:

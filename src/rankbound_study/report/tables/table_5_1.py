@@ -331,10 +331,10 @@ _ABOUT: dict[str, Any] = {
     arguments={"protocol": HONEST},
     part=HONEST,
     title="5.1, honest protocol",
-    options=("study", "model"),
+    options=("study",),
     **_ABOUT,
 )
-@TABLES.add("table_5_1", title="5.1", part=FIRST, options=("protocol", "study", "model"), metrics=True, **_ABOUT)
+@TABLES.add("table_5_1", title="5.1", part=FIRST, options=("protocol", "study"), metrics=True, **_ABOUT)
 def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
     """Return the table with its summary and its means."""
     table = table_5_1(files.needed("runs"), RunsChoice(**options), files.epochs)
