@@ -20,7 +20,7 @@ from rankbound_study.report.neural_section import Results, facts, read_results
 from rankbound_study.report.tables import neural
 from rankbound_study.report.tables.neural import NeuralTable, neural_table
 from rankbound_study.results import neural as readers
-from rankbound_study.results.neural import TABLES, data_set_title, read_pairs, table_named, table_of
+from rankbound_study.results.neural import TABLES, data_set_title, read_pairs, table_of
 
 QUERIES, PIXELS, FEATURES = TABLES
 
@@ -216,8 +216,6 @@ def test_shares_are_even_at_one_half_and_other_than_pairs_of_different_ages_are_
 def test_data_sets_have_their_tables_and_titles() -> None:
     tables = {"mq2008-label1": 1, "mslr-web10k-label2": 1, "aaf": 2, "synthetic-aaf-vgg16": 3}
     assert {name: table_of(name).number for name in tables} == tables
-    with pytest.raises(ConfigError, match="there is no 'table_neural_4'"):
-        table_named("table_neural_4")
     names = ["mslr-web10k-label2", "mslr-web10k-graded", "mslr-web10k-label1", "mq2008-label2"]
     assert [QUERIES.is_on(name) for name in names] == [True, False, False, False]
     assert data_set_title("mslr-web10k-graded") == "MSLR-WEB10K (graded)"

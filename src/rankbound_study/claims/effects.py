@@ -104,14 +104,8 @@ class Pooled:
 
 
 def pooled(effects: Floats, covariance: Floats) -> Pooled:
-    """Return the mean of effects `(k,)` whose errors have a covariance matrix `(k, k)`.
-
-    Raises:
-        ValueError: there are fewer than two cells.
-    """
+    """Return the mean of effects `(k,)` of two or more cells, whose errors have a covariance matrix `(k, k)`."""
     k = len(effects)
-    if k < 2:
-        raise ValueError(f"effects: found {k}, expected two or more: one has no variance between cells")
     mean, of_errors = float(effects.mean()), float(covariance.sum()) / k
     squares = float(((effects - mean) ** 2).sum())
     between = max(0.0, (squares - float(np.trace(covariance)) + of_errors) / (k - 1))

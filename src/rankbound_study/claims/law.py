@@ -519,10 +519,6 @@ class Prediction:
     above: float | None = None
     below: float | None = None
 
-    def __post_init__(self) -> None:
-        if not self.against or self.above is self.below is None:
-            raise ValueError(f"prediction {self.id}: expected weights to compare with, and a limit: above or below")
-
     def p_held(self, one: Contrast) -> float:
         """Return the p-value that is small for a difference within the limits."""
         tests = (one.p_above, self.above), (one.p_below, self.below)

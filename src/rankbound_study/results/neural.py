@@ -85,11 +85,8 @@ TABLES = (
 
 
 def table_named(name: str) -> Printed:
-    """Return the table of that name; ConfigError if there is none."""
-    by_name = {table.name: table for table in TABLES}
-    if name not in by_name:
-        raise ConfigError(f"there is no {name!r}; the tables of the neural-ranking study are {', '.join(by_name)}")
-    return by_name[name]
+    """Return the table of that name."""
+    return next(table for table in TABLES if table.name == name)
 
 
 def table_of(dataset: str) -> Printed:
