@@ -224,18 +224,13 @@ def against_popularity(evidence: Evidence) -> pl.DataFrame:
         return loss != "none", system != COUNT, place(bounding, BOUNDINGS)[0], system
 
     found: list[dict[str, object]] = []
-    for column in rated_data_sets(evidence):
+    for column in [column for column in evidence.data_sets if column.sampled]:
         for loss, (scores, picked) in beside_popularity(evidence, column).items():
             for system in sorted(scores.systems, key=place_of):
                 names = dict(zip(("model", "loss", "bounding"), system.split(" / "), strict=True))
                 where = {**column._asdict(), "metric": judge(loss), **names, "picked": picked == system}
                 found.append({**where, **compared(scores, system, COUNT)})
     return _table(found, POPULARITY_COLUMNS)
-
-
-def rated_data_sets(evidence: Evidence) -> list[DataSet]:
-    """Return the data sets whose negatives are sampled from ratings."""
-    return [column for column in evidence.data_sets if column.sampled]
 
 
 def beside_popularity(evidence: Evidence, column: DataSet) -> Mapping[str, tuple[PairedScores, str | None]]:

@@ -14,7 +14,7 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import Floats, per_unit
 from rankbound.compare.statistics import Estimate, draws
-from rankbound_study.claims.comparisons import COUNT, beside_popularity, rated_data_sets
+from rankbound_study.claims.comparisons import COUNT, beside_popularity
 from rankbound_study.claims.effects import RESAMPLES
 from rankbound_study.claims.evidence import (
     CUT_OFFS,
@@ -134,7 +134,7 @@ def _by_data_set(evidence: Evidence, family: Family[OnLoss]) -> Mapping[str, obj
 def popularity_minus_trained(evidence: Evidence) -> Mapping[OnLoss, Contrast]:
     """Return popularity minus the best bounding of every loss by validation, on every data set of ratings."""
     found = {}
-    for column in rated_data_sets(evidence):
+    for column in [column for column in evidence.data_sets if column.sampled]:
         for loss, (of_loss, system) in beside_popularity(evidence, column).items():
             if system is not None:
                 both = of_loss.pair(COUNT, system)

@@ -300,10 +300,8 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Ruling:
 @decides("N15")
 def networks_pay_with_many_features_alone(evidence: Evidence) -> Ruling:
     """Decide by the best network's lead, which should grow from none with few features to a significant one."""
-    if evidence.runs is None:
-        raise MissingEvidence("no runs: no file of them was given")
-    if evidence.epochs is None:
-        raise MissingEvidence("no epochs, whose validation scores pick the best network and the best other model")
+    if evidence.runs is None or evidence.epochs is None:
+        raise MissingEvidence("no runs with epochs, whose validation scores pick the best network and other model")
     of_pixels = [path for path in evidence.predictions if path.parts[-4] in (PIXELS, f"{SYNTHETIC}{PIXELS}")]
     predictions = of_pixels if evidence.images else ()
     found = list(trends(neural.feature_results(evidence.runs, evidence.epochs, predictions, evidence.images)))
