@@ -17,17 +17,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence, cells, contrasts
-from rankbound_study.claims.rules import (
-    DECIDING,
-    RULES,
-    SHARES,
-    Family,
-    Sample,
-    among,
-    collapsed,
-    sample_of_most,
-    together,
-)
+from rankbound_study.claims.rules import DECIDING, RULES, Family, Sample, among, collapsed, sample_of_most, together
 from rankbound_study.claims.thesis_theorems import THEOREMS
 from rankbound_study.claims.verdicts import (
     INCONCLUSIVE,
@@ -201,6 +191,7 @@ def decide_by_shape(
     shape: str,
     rule: str,
     deciding: str = "",
+    share: str = "",
     *,
     limit: float = math.nan,
     matters: float = math.nan,
@@ -216,8 +207,9 @@ def decide_by_shape(
         evidence: the study's results.
         shape: the name of a registered shape, which finds the differences.
         rule: one of `rules.RULES`.
-        deciding: one of `rules.DECIDING`, which picks the deciding difference; empty for a claim about most of them,
-            whose verdict has the share of those for which it holds.
+        deciding: one of `rules.DECIDING`, which picks the deciding difference.
+        share: of a claim about most differences, which has no deciding one: the fact that counts those for which it
+            holds.
         limit: with which the rule compares the differences.
         matters: the smallest difference that matters, of what is no difference in a metric.
         of_topics: the verdict's number of units is that of topics instead of differences.
@@ -227,7 +219,7 @@ def decide_by_shape(
             verdict would be with them.
         axes: arguments of the shape.
     """
-    (found, more_facts), verdict_on_family, pick = _SHAPES[shape], RULES[rule], DECIDING[deciding]
+    (found, more_facts), verdict_on_family = _SHAPES[shape], RULES[rule]
     evidence = evidence.of_all_trainings() if of_all_trainings else evidence
     family = every = Family(found(evidence, **axes), limit)
     facts: dict[str, Any] = {}
@@ -237,10 +229,10 @@ def decide_by_shape(
         facts = {"fallen": len(fallen), "with_all": verdict_on_family(every), "of_all": every.facts({})}
         family = every.without([key for key, cell in cell_of.items() if cell in fallen])
     verdict, facts = verdict_on_family(family), family.facts({**facts, **more_facts(evidence, family)})
-    if pick is None:
-        share = facts[SHARES[rule]] / len(family)
-        return Ruling(verdict, facts, share, n=len(family), sample=sample_of_most(family.contrasts))
-    key = pick(family if len(family) else every)
+    if share:
+        sample = sample_of_most(family.contrasts)
+        return Ruling(verdict, facts, facts[share] / len(family), n=len(family), sample=sample)
+    key = DECIDING[deciding](family if len(family) else every)
     decisive = every.contrasts[key]
     return Ruling(
         verdict,
