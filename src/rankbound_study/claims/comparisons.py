@@ -49,17 +49,9 @@ import rankbound as rb
 from rankbound.compare import PairedScores
 from rankbound.compare.margins import LEVEL
 from rankbound.compare.scores import mean_of_known, per_unit
+from rankbound_study.claims import varied
 from rankbound_study.claims.evidence import KEY, Evidence, adjusted_p_values, contrast, estimate, is_distinct, judge
 from rankbound_study.claims.rules import adjusted
-from rankbound_study.claims.varied import (
-    Training,
-    best_bounding,
-    on_the_same_lists,
-    p_exchanged,
-    picked_by_validation,
-    picked_rows,
-    trainings,
-)
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import GRADED, DataSet
@@ -102,7 +94,8 @@ def metrics_crossed(evidence: Evidence) -> pl.DataFrame:
         rows = _of_losses(evidence.cell(column), metrics=JUDGED)
         losses = [loss for loss in LOSSES if loss in rows["loss"]]
         bounded = rows.filter(pl.col("bounding") != UNBOUNDED)
-        picked = {loss: best_bounding(evidence, column, loss, bounded.filter(loss=loss)["bounding"]) for loss in losses}
+        names = {loss: bounded.filter(loss=loss)["bounding"] for loss in losses}
+        picked = {loss: varied.best_bounding(evidence, column, loss, of_loss) for loss, of_loss in names.items()}
         for is_bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
             of_loss = pl.col("loss").replace_strict(boundings, default=None, return_dtype=pl.String)
             own = rows.filter(pl.col("bounding") == of_loss)
@@ -160,10 +153,10 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
     Rows of trainings that did not train have no numbers.
     """
     table: list[dict[str, object]] = []
-    places = {name: number for number, name in enumerate((*LOSSES, *BOUNDINGS))}
+    order = (*LOSSES, *BOUNDINGS)
     for column in [column for column in evidence.data_sets if column.nsr]:
         rows, every = _rows_at(evidence, column), _rows_at(evidence.of_all_trainings(), column)
-        for training in sorted(trainings(every), key=lambda names: [places.get(name, len(places)) for name in names]):
+        for training in sorted(varied.trainings(every), key=lambda names: [place(name, order) for name in names]):
             loss, bounding = training
             for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
                 where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
@@ -180,8 +173,7 @@ def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     """Return the runs on the test lists of a ratio: the study's own, and those trained at any ratio."""
     read = [_of_losses(evidence.cell(column), "nsr_train")]
     try:
-        varied = evidence.varied(RATIOS_EXPERIMENT, column)
-        read += [_of_losses(rows, "nsr_train") for rows in varied.values()]
+        read += [_of_losses(rows, "nsr_train") for rows in evidence.varied(RATIOS_EXPERIMENT, column).values()]
     except Untrained:
         pass
     except MissingEvidence:
@@ -191,7 +183,7 @@ def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     return pl.concat(read).unique(key, keep="first", maintain_order=True)
 
 
-def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
+def _at_ratio(rows: pl.DataFrame, training: varied.Training, trained_at: int) -> dict[str, object]:
     """Return the mean score, and its difference from training at the tested ratio; nothing if it did not train."""
     loss, bounding = training
     own = rows.filter(loss=loss, bounding=bounding)
@@ -199,7 +191,7 @@ def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[s
     if other.is_empty():
         return {}
     try:
-        both = other if other.equals(usual) else pl.concat(on_the_same_lists(other, usual))
+        both = other if other.equals(usual) else pl.concat(varied.on_the_same_lists(other, usual))
     except MissingEvidence:
         both = other
     scores = scores_of_runs(both, judge(loss), by=("nsr_train",))
@@ -244,7 +236,7 @@ def beside_popularity(evidence: Evidence, column: DataSet) -> Mapping[str, tuple
         if loss in rows["loss"]:
             scores = scores_of_runs(rows.filter(pl.col("loss").is_in([loss, "none"])), judge(loss))
             systems = {name.split(" / ")[2]: name for name in scores.systems if name.split(" / ")[1] == loss}
-            best = best_bounding(evidence, column, loss, systems)
+            best = varied.best_bounding(evidence, column, loss, systems)
             found[loss] = scores, None if best is None else systems[best]
     return found
 
@@ -277,7 +269,7 @@ def distribution_variants(evidence: Evidence) -> pl.DataFrame:
         for loss in [loss for loss in LOSSES if loss in ran["loss"]]:
             scores = scores_of_runs(rows.filter(loss=loss), judge(loss), by=("bounding",))
             ran_affine = [name for name in AFFINE if name in scores.systems]
-            affine = None if evidence.epochs is None else best_bounding(evidence, column, loss, ran_affine)
+            affine = None if evidence.epochs is None else varied.best_bounding(evidence, column, loss, ran_affine)
             for bounding in ran.filter(loss=loss)["bounding"].unique().sort():
                 if bounding != DISTRIBUTION and not bounding.startswith(_WITH_PARAMETERS):
                     continue
@@ -351,7 +343,7 @@ def _orders_compared(plain: PairedScores, bounded: PairedScores) -> tuple[object
     differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in each] for each in both]).T
     first, second = np.triu_indices(len(plain.systems), 1)
     inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
-    exchanged = adjusted({pair: p_exchanged(each) for pair, each in zip(pairs, both, strict=True)})
+    exchanged = adjusted({pair: varied.p_exchanged(each) for pair, each in zip(pairs, both, strict=True)})
     changed = np.array(list(exchanged.values())) <= LEVEL
     counts = inverted, changed, differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded
     tau = float(stats.kendalltau(*means).statistic)
@@ -418,7 +410,7 @@ DATASET = "citeulike-a"
 RATES = ("rates", "flat")
 """The experiments whose variants are learning rates: at the usual temperature, and at a high one."""
 
-WINNER: Training = (RANK_LOSS, UNBOUNDED)
+WINNER: varied.Training = (RANK_LOSS, UNBOUNDED)
 
 _PUBLISHED_LOSSES = {"dcg": "nDCG", "ap": "AP", **dict.fromkeys(("rbp", "rbp_80", "rbp_90", "rbp_95"), "nRBP")}
 
@@ -471,12 +463,12 @@ def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[st
         name: rows.select("options", "selection", *KEY, *JUDGED_BY.values()).collect()
         for name, rows in evidence.variants(experiment, DataSet(DATASET, nsr)).items()
     }
-    picked = picked_by_validation(evidence, experiment, DataSet(DATASET, nsr))
+    picked = varied.picked_by_validation(evidence, experiment, DataSet(DATASET, nsr))
     if not picked:
         return
     by = {part: {name: rows.filter(selection=part) for name, rows in found.items()} for part in ("validation", "test")}
-    chosen = picked_rows(by["validation"], picked)
-    for training in trainings(chosen):
+    chosen = varied.picked_rows(by["validation"], picked)
+    for training in varied.trainings(chosen):
         of = dict(zip(("loss", "bounding"), training, strict=True))
         own, winner = chosen.filter(**of), chosen.filter(loss=WINNER[0], bounding=WINNER[1])
         ran = {name: part for name, rows in found.items() if len(part := rows.filter(**of))}
