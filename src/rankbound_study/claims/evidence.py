@@ -30,7 +30,7 @@ from rankbound_study.claims.verdicts import MissingEvidence, Untrained
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.results.scores import JOB, read_trainings, scores_of_runs
-from rankbound_study.results.study_files import scan_runs, signed
+from rankbound_study.results.study_files import scan_runs, schema, signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "n", "p", "epoch")
@@ -545,11 +545,9 @@ def _rows(evidence: Evidence, loss: str, column: DataSet) -> pl.DataFrame:
     return found
 
 
-CELL = ("dataset", "nsr", "model", "loss", "bounding", "metric")
-COLUMNS = {
-    **{name: pl.Int8() if name == "nsr" else pl.String() for name in CELL},
-    **dict.fromkeys(("margin", "change", "change_margin", "p_value"), pl.Float64()),
-}
+COLUMNS = schema(
+    "text: dataset; int8: nsr; text: model loss bounding metric; float: margin change change_margin p_value"
+)
 SIGNIFICANT = f"p at most {LEVEL} after Holm's correction over the distinct bounded cells of the table"
 
 
@@ -562,7 +560,7 @@ def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
     for part in frame.rename({"nsr_test": "nsr"}).partition_by("dataset", "nsr", "model", "loss", maintain_order=True):
         scores, first = scores_of_runs(part, metric, by=("bounding",)), part.row(0, named=True)
         for bounding, own in zip(scores.systems, scores.values, strict=True):
-            row = {name: first.get(name) for name in CELL} | {"bounding": bounding, "metric": metric}
+            row = {name: first.get(name) for name in COLUMNS} | {"bounding": bounding, "metric": metric}
             known = own[any_over(np.isfinite(own), (1, 2))]
             row["margin"] = _half_width(estimate(known, scores.drawings)) if len(known) > 1 else None
             if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
