@@ -80,10 +80,7 @@ def _second(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
     return {f"{prefix}{name}": value for name, value in values.items() if name != "score"}
 
 
-METRIC_COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr; flag: bounded; text: loss bounding metric reference"),
-    **DIFFERENCE,
-}
+METRIC_COLUMNS = schema("text: dataset; int8: nsr; flag: bounded; text: loss bounding metric reference") | DIFFERENCE
 """Columns of the table; `reference` is the loss with which others are compared, bounded if they are."""
 
 
@@ -139,11 +136,9 @@ RATIOS_EXPERIMENT = "ratios"
 EFFECT = "effect_"
 """Prefix of the columns on bounded minus unbounded, both trained at one ratio."""
 
-RATIO_COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr_test nsr_train; text: loss bounding"),
-    **DIFFERENCE,
-    **_second(EFFECT, DIFFERENCE),
-}
+RATIO_COLUMNS = (
+    schema("text: dataset; int8: nsr_test nsr_train; text: loss bounding") | DIFFERENCE | _second(EFFECT, DIFFERENCE)
+)
 """Columns of the table. Differences are from the same loss and bounding, trained at the ratio of the test."""
 
 
@@ -198,10 +193,7 @@ def _at_ratio(rows: pl.DataFrame, training: varied.Training, trained_at: int) ->
     return compared(scores, str(trained_at), str(rows["nsr_test"][0]))
 
 
-POPULARITY_COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr; text: metric model loss bounding; flag: picked"),
-    **DIFFERENCE,
-}
+POPULARITY_COLUMNS = schema("text: dataset; int8: nsr; text: metric model loss bounding; flag: picked") | DIFFERENCE
 """Columns of the table: differences from popularity; `picked` is the best bounding of its loss by validation."""
 
 COUNT = f"{POPULARITY} / none / none"
@@ -248,11 +240,11 @@ _WITH_PARAMETERS = f"{DISTRIBUTION}("
 AFFINE_PREFIX = "affine_"
 """Prefix of the columns on the difference from the best affine bounding, by the validation part."""
 
-VARIANT_COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr; text: loss bounding affine; flag: trained"),
-    **DIFFERENCE,
-    **_second(AFFINE_PREFIX, DIFFERENCE),
-}
+VARIANT_COLUMNS = (
+    schema("text: dataset; int8: nsr; text: loss bounding affine; flag: trained")
+    | DIFFERENCE
+    | _second(AFFINE_PREFIX, DIFFERENCE)
+)
 """Columns of the table; differences are from the unbounded loss, null for variants that did not train."""
 
 
@@ -414,13 +406,11 @@ WINNER: varied.Training = (RANK_LOSS, UNBOUNDED)
 
 _PUBLISHED_LOSSES = {"dcg": "nDCG", "ap": "AP", **dict.fromkeys(("rbp", "rbp_80", "rbp_90", "rbp_95"), "nRBP")}
 
-_TRAINED: dict[str, pl.DataType] = {
-    **schema("int8: nsr; float: temperature; text: loss bounding; float: rate; flag: at_edge"),
-    **{f"{picked}{metric}": pl.Float64() for picked in ("", "test_picked_") for metric in OWN_METRICS},
-    **{f"{metric}_{name}": pl.Float64() for metric in OWN_METRICS for name in ("behind", "low", "high")},
-    "n_trainings": pl.Int64(),
-}
-CITEULIKE_COLUMNS = _TRAINED | {f"published_{metric}": pl.Float64() for metric in OWN_METRICS}
+_TRAINED = schema(
+    "int8: nsr; float: temperature; text: loss bounding; float: rate; flag: at_edge; float: nDCG AP test_picked_nDCG "
+    "test_picked_AP nDCG_behind nDCG_low nDCG_high AP_behind AP_low AP_high; int: n_trainings"
+)
+CITEULIKE_COLUMNS = _TRAINED | schema("float: published_nDCG published_AP")
 """Columns of the table. `at_edge` marks a picked rate that is the lowest or highest of those trained; `behind` is the
 unbounded nRBP loss at the same temperature minus the row's, with a 95 % interval over users and trainings.
 """

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 import rankbound as rb
+from rankbound_study.results.study_files import schema
 
 PERSISTENCE = 0.7
 """Persistence of Table 2.3."""
@@ -37,8 +38,8 @@ def worked_table(name: str) -> pl.DataFrame:
         text = printed.pop((part, row, quantity), "")
         rows.append((part, row, quantity, round(ours, 10), text, holds(ours, text)))
     assert not printed, f"{name}: printed cells without a computed one: {sorted(printed)}"
-    columns = {**dict.fromkeys(("part", "row", "quantity"), pl.String), "ours": pl.Float64, "printed": pl.String}
-    return pl.DataFrame(rows, schema={**columns, "holds": pl.Boolean}, orient="row")
+    columns = schema("text: part row quantity; float: ours; text: printed; flag: holds")
+    return pl.DataFrame(rows, schema=columns, orient="row")
 
 
 def holds(ours: float, printed: str) -> bool | None:
