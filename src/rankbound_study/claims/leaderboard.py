@@ -125,43 +125,30 @@ class Board:
         alike = [key for key in others if key[:3] == self.best[:3]]
         return min(alike, key=lambda key: key[3] != UNBOUNDED, default=None)
 
-    def row(self, key: Key) -> dict[str, Any]:
+    def row(self, key: Key) -> tuple[Any, ...]:
         """Return a system's row of the table."""
         rows, trained = self.systems[key], key[2] != "none" and key not in self.untrained
         values: Floats = self.scores.values[list(self.scores.systems).index(_SEPARATOR.join(key))]
         values = values[any_over(np.isfinite(values), (1, 2))]
         low, high = interval(values, self.scores.drawings)
         per_topic = rows.group_by("topic", maintain_order=True).agg(pl.col(METRICS).mean())
-        row: dict[str, Any] = {
-            **dict(zip(("dataset", "nsr"), self.data, strict=True)),
-            "rank": self.order.index(key) + 1 if trained and key in self.validation else None,
-            **dict(zip(SYSTEM, key, strict=True)),
-            "metric": self.choice.judged_by,
-            "validation": self.validation.get(key),
-            "score": float(per_unit(values).mean()) if len(values) else None,
-            "low": low,
-            "high": high,
-            **per_topic.select(pl.col(METRICS).mean()).row(0, named=True),
-            "n_topics": len(values),
-            "n_skipped": len(per_topic) - len(values),
-            "n_folds": rows["fold"].n_unique(),
-            "n_seeds": rows["seed"].n_unique(),
-            "n_untrained": self.untrained.get(key, 0),
-            "role": {self.best: BEST, self.baseline: BASELINE}.get(key, ""),
-            "options": rows["options"][0],
-        }
-        for comparison, tests in self._tests.items():
-            row |= {f"{comparison}_{name}": value for name, value in tests.get(key, {}).items()}
-        return {name: row.get(name) for name in COLUMNS}
+        rank = self.order.index(key) + 1 if trained and key in self.validation else None
+        score = float(per_unit(values).mean()) if len(values) else None
+        own = (*self.data, rank, *key, self.choice.judged_by, self.validation.get(key), score, low, high)
+        means = per_topic.select(pl.col(METRICS).mean()).row(0)
+        tests = (value for comparison in COMPARISONS for value in self._tests[comparison].get(key, (None,) * 5))
+        counts = len(values), len(per_topic) - len(values), rows["fold"].n_unique(), rows["seed"].n_unique()
+        role = {self.best: BEST, self.baseline: BASELINE}.get(key, "")
+        return (*own, *means, *tests, *counts, self.untrained.get(key, 0), role, rows["options"][0])
 
     def pair(self, key: Key, other: Key) -> Pair:
         """Return the scores of two systems on the topics that both have."""
         return self.scores.pair(_SEPARATOR.join(key), _SEPARATOR.join(other))
 
     @cached_property
-    def _tests(self) -> dict[str, dict[Key, dict[str, Any]]]:
-        """The tests of every system with enough topics, by comparison."""
-        found: dict[str, dict[Key, dict[str, Any]]] = {}
+    def _tests(self) -> dict[str, dict[Key, tuple[Any, ...]]]:
+        """The tests of every system with enough topics, by comparison: difference, interval, p-value and verdict."""
+        found: dict[str, dict[Key, tuple[Any, ...]]] = {}
         for comparison in COMPARISONS:
             known: dict[Key, Contrast] = {}
             for key in self.order:
@@ -174,11 +161,7 @@ class Board:
             p_values = adjusted({key: one.p_value() for key, one in known.items()})
             alike = adjusted({key: one.p_within(self.choice.margin) for key, one in known.items()})
             found[comparison] = {
-                key: {
-                    **one.named("difference", "low", "high"),
-                    "p_holm": p_values[key],
-                    "verdict": verdict(one.mean, p_values[key], alike[key]),
-                }
+                key: (*one.measured, p_values[key], verdict(one.mean, p_values[key], alike[key]))
                 for key, one in known.items()
             }
         return found
