@@ -32,7 +32,9 @@ Entry = tuple[str, str, str, float]
 
 def worked_table(name: str) -> pl.DataFrame:
     """Compute one worked table: columns part, row, quantity, ours, printed, holds."""
-    printed = _printed(name)
+    resource = files("rankbound_study.reference").joinpath("worked_tables.csv")
+    known = pl.read_csv(resource.read_bytes(), infer_schema=False).filter(table=name.removeprefix("table_"))
+    printed = {(part, row, quantity): text for _, part, row, quantity, text in known.rows()}
     rows = []
     for part, row, quantity, ours in WORKED_TABLES[name]():
         text = printed.pop((part, row, quantity), "")
@@ -59,13 +61,6 @@ def holds(ours: float, printed: str) -> bool | None:
     terms, divisor = grouped.groups() if grouped else (printed, "1")
     fraction = sum(map(Fraction, terms.split("+")), Fraction()) / int(divisor)
     return bool(abs(ours - float(fraction)) <= EXACT)
-
-
-def _printed(name: str) -> dict[tuple[str, str, str], str]:
-    resource = files("rankbound_study.reference").joinpath("worked_tables.csv")
-    table = pl.read_csv(resource.read_bytes(), infer_schema=False)
-    rows = table.filter(pl.col("table") == name.removeprefix("table_")).rows()
-    return {(part, row, quantity): printed for _, part, row, quantity, printed in rows}
 
 
 def _score(metric: str, relevance_by_rank: Sequence[int]) -> float:
