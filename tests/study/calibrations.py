@@ -18,8 +18,8 @@ from scipy import stats
 
 from rankbound_study.claims.methods import trends
 from rankbound_study.claims.registry import verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
-from rankbound_study.results.neural_runs import GAP_COLUMNS, SCORE_COLUMNS, FeatureResults
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.results.neural import GAP_COLUMNS, SCORE_COLUMNS, FeatureResults
 from rankbound_study.vocabulary import BOUNDINGS, LOSSES
 from tests.study.planted import RUNS, STUDY, Held, Setting, World, settings, verdicts, where_bounded
 

@@ -17,8 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rankbound_study.claims.cells import METRICS, MOVIELENS, MQ2008
-from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.evidence import METRICS, MOVIELENS, MQ2008, Evidence
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.data.contracts import write_table

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.claims import verdict_table
+from rankbound_study.claims import verdicts
 from rankbound_study.report import claims_table
 from rankbound_study.report.columns import TableBlock, signed, with_minus_signs
 from rankbound_study.report.content import Document, Paragraph
-from rankbound_study.results.neural_runs import AS_PRINTED, TABLES, data_set_title
+from rankbound_study.results.neural import AS_PRINTED, TABLES, data_set_title
 
 _NUMBER = r"[+−]\d\.\d{4}(?!\d)"
 DIFFERENCE = re.compile(rf"([\w-]+) (?:minus|−) ([\w-]+)(?: is)? ({_NUMBER})(?: \(?({_NUMBER}) to ({_NUMBER}))?")
@@ -58,7 +58,7 @@ def statements(document: Document) -> Iterator[Statement]:
 
 def contradictions(said: list[Statement], tables: Path) -> list[str]:
     """Return the contradictions of a report; empty if there are none."""
-    claims = verdict_table.read(tables / "table_claims.csv")
+    claims = verdicts.read(tables / "table_claims.csv")
     of_tables = (_on_differences, _on_means, _on_gaps)
     complaints = [_on_claims(said, claims), _on_counts(said, claims), *(find(said, tables) for find in of_tables)]
     return [complaint for found in complaints for complaint in found]

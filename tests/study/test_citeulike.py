@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from planted_systems import STUDY, TOPICS, PlantedSystems, noise
 
+from rankbound_study.claims.comparisons import CITEULIKE_COLUMNS, citeulike, published_scores
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.related import CITEULIKE_COLUMNS, citeulike, published_scores
 from rankbound_study.cli import main
 
 RATES = {"r1": 0.01, "r2": 0.1, "r3": 1.0}

@@ -12,7 +12,7 @@ pytest.importorskip("scipy", reason="claims are decided by statistics")
 from rankbound_study.claims import experiments
 from rankbound_study.claims.experiments import FIRST, SPREAD
 from rankbound_study.claims.registry import verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY, UNBOUNDED
 from tests.study.calibrations import THREE_SIZES, remedied, sgd
 from tests.study.planted import LOSSES, Effect, Setting, World, beside, joint, raised, settings, usual

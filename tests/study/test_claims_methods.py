@@ -11,11 +11,10 @@ import pytest
 from neural_studies import PAIRS, SIDE, Planted
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.faces import energy_inside, face_mask, trend_over_ages
-from rankbound_study.claims.methods import WEB10K, Methods
+from rankbound_study.claims.methods import WEB10K, Methods, energy_inside, face_mask, trend_over_ages
 from rankbound_study.claims.registry import verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence
-from rankbound_study.results.neural_pairs import read_pairs
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence
+from rankbound_study.results.neural import read_pairs
 
 Plant = Callable[[Planted], object]
 
@@ -299,7 +298,7 @@ def test_28_percent_are_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (0.34, 0.36, REFUTED),
     ):
         found = {"Reg-l2": ((low + high) / 2, low, high, 2000)}
-        monkeypatch.setattr("rankbound_study.claims.faces.explained", lambda pairs, found=found: found)
+        monkeypatch.setattr("rankbound_study.results.neural.explained", lambda pairs, found=found: found)
         assert (verdict_on("N13", evidence).verdict, verdict_on("N13", evidence).n) == (verdict, 2000)
 
 

@@ -11,7 +11,7 @@ import pytest
 import rankbound as rb
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decide, verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence
 from tests.study.planted import (
     NOISY,
     ONE_SEED,

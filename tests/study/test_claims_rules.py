@@ -11,18 +11,13 @@ from scipy import stats
 from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Pair, PairedScores, per_unit
 from rankbound.compare.statistics import Estimate, over_trainings
-from rankbound_study.claims import lists, registry, verdict_table
-from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair, scores
+from rankbound_study.claims import lists, registry, verdicts
+from rankbound_study.claims.effects import resampled_means
+from rankbound_study.claims.evidence import Cell, Contrast, cells, contrast, contrasts, estimate, pair, scores
+from rankbound_study.claims.lists import PEARSON, SPEARMAN, correlation, distance
 from rankbound_study.claims.rules import REACH, RULES, Family, Sample, collapsed, sample_of_most, share_of, together
-from rankbound_study.claims.statistics import (
-    PEARSON,
-    SPEARMAN,
-    correlation,
-    distance,
-    resampled_means,
-)
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_kept
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import Claims
 from tests.study.planted import ONE_SEED, STILL, Made, Study, blurred, evidence_of, of_bounded, study
@@ -405,12 +400,12 @@ def test_a_contrast_knows_its_parts() -> None:
 def test_only_inconclusive_claims_have_a_sample(tmp_path) -> None:  # type: ignore[no-untyped-def]
     decided = {"T46": INCONCLUSIVE, "T45": CONFIRMED, "T21": INCONCLUSIVE}
     samples = {"T46": true_sample(100, 4), "T45": true_sample(100, 4), "T21": true_sample(10**6, 8)}
-    table = verdict_table.frame(
+    table = verdicts.frame(
         (one, Verdict(decided.get(one.id, CONFIRMED), "Because.", sample=samples.get(one.id)))
         for one in registry.claims()
     )
-    table.write_csv(tmp_path / f"{verdict_table.NAME}.csv")
-    assert verdict_table.read(tmp_path / f"{verdict_table.NAME}.csv").equals(table)
+    table.write_csv(tmp_path / f"{verdicts.NAME}.csv")
+    assert verdicts.read(tmp_path / f"{verdicts.NAME}.csv").equals(table)
     known = table.drop_nulls("margin")
     assert known["id"].to_list() == ["T46", "T21"]
     (section,) = Claims(table).sections()

@@ -13,12 +13,11 @@ from brute_force import METRICS, binary_orders, kendall, linear_dcg, pair_error
 from torch import Tensor
 
 import rankbound as rb
-from rankbound_study.claims import oracle, theorems
-from rankbound_study.claims import other_theorems as others
+from rankbound_study.claims import theorems as others
 from rankbound_study.claims import thesis_theorems as thesis
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decide, in_words, verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Ruling
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, Ruling
 from rankbound_study.cli import main
 
 EVIDENCE = Evidence("thesis")
@@ -27,7 +26,7 @@ EVIDENCE = Evidence("thesis")
 
 
 def test_metrics_by_hand_are_those_of_the_tests() -> None:
-    by_hand = oracle.MURPHY | oracle.WIKI | {"nRBP": oracle.wrong_pairs}
+    by_hand = others.MURPHY | others.WIKI | {"nRBP": thesis.wrong_pairs}
     orders = [order for n in range(1, 7) for order in product((0, 1), repeat=n) if any(order)]
     for text in ("nDCG", "AP", "nRBP", "RR", "DCG(gain=linear)", "P@3", "CG@5"):
         reference = METRICS.get(text) or (lambda order: sum(order[:5]))
@@ -36,22 +35,22 @@ def test_metrics_by_hand_are_those_of_the_tests() -> None:
     from_two = by_hand["DCG(gain=linear,discount=log2(r))"]
     assert list(map(from_two, orders)) == pytest.approx(list(map(METRICS["DCG(discount=log2(r))"], orders)))  # type: ignore[arg-type]
     for order in [order for n in range(2, 6) for order in product(range(3), repeat=n) if len(set(order)) > 1]:
-        assert oracle.linear_dcg(order) == linear_dcg(order)
-        assert oracle.wrong_pairs(order) == pair_error()(order)
-        assert oracle.kendall(order) == kendall()(order)
-        assert oracle.kendall(order, by_difference=True) == kendall("difference")(order)
+        assert thesis.linear_dcg(order) == linear_dcg(order)
+        assert thesis.wrong_pairs(order) == pair_error()(order)
+        assert others.kendall(order) == kendall()(order)
+        assert others.kendall(order, by_difference=True) == kendall("difference")(order)
 
 
 def test_short_lists_never_ask_the_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("minimum", "maximum", "expectation"):
         monkeypatch.setattr(rb, name, lambda of, n, p: np.full(np.shape(n), 0.25))
     n, p = np.array([3, 9, 10]), np.array([2, 3, 3])
-    assert oracle.smallest("AP", n, p) == pytest.approx([7 / 12, 61 / 252, 0.25])
-    assert oracle.expected_loss("AP", n, p) == pytest.approx([-29 / 36, -oracle.EQUATIONS["3.10"](9, 3), -0.25])
-    assert oracle.expected_loss("nRBP", n, p) == pytest.approx([1, 9, 0.25])
+    assert thesis.smallest("AP", n, p) == pytest.approx([7 / 12, 61 / 252, 0.25])
+    assert thesis.expected_loss("AP", n, p) == pytest.approx([-29 / 36, -thesis.EQUATIONS["3.10"](9, 3), -0.25])
+    assert thesis.expected_loss("nRBP", n, p) == pytest.approx([1, 9, 0.25])
 
     # Agreement is relative to large values alone.
-    assert oracle.agree([1e12 + 1, Fraction(1, 3), 0.0, 2.0], [1e12, 1 / 3, 1e-10, 2.001]) == 3
+    assert thesis.agree([1e12 + 1, Fraction(1, 3), 0.0, 2.0], [1e12, 1 / 3, 1e-10, 2.001]) == 3
 
 
 # The theorems, as they are
@@ -88,7 +87,7 @@ def rulings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Ruling]:
     """The rulings of the step, read back from its file."""
     path = tmp_path_factory.mktemp("theorems") / "theorems.json"
     assert main(["theorems", "--out", str(path)]) == 0
-    return theorems.read(path)
+    return others.read(path)
 
 
 def test_the_step_checks_all_of_them(rulings: Mapping[str, Ruling]) -> None:
@@ -131,7 +130,7 @@ exact, exchanges, differences, equations = (
     rb.score_distribution,
     others._exchanges,
     others._of_differences,
-    oracle.EQUATIONS,
+    thesis.EQUATIONS,
 )
 
 
@@ -147,7 +146,7 @@ def ends(lower: str, upper: str) -> list[Change]:
     """Ends of the bounded losses of nDCG, AP and nRBP: 1, -1 (-), or N / P (x)."""
 
     def planted(metric: str, bounding: str, n: Any, p: Any) -> Any:
-        return np.array([FORMULAS[end[oracle.METRICS.index(metric)]](metric, n, p) for end in (lower, upper)])
+        return np.array([FORMULAS[end[thesis.METRICS.index(metric)]](metric, n, p) for end in (lower, upper)])
 
     return [(thesis, "ends", planted)]
 
@@ -183,7 +182,7 @@ def sampled(metric: str, n: int, p: int) -> Any:
 
 
 def of_neighbours(order: tuple[int, ...]) -> list[tuple[int, ...]]:
-    return [after for after in exchanges(order) if oracle.linear_dcg(order) - oracle.linear_dcg(after) == 1]
+    return [after for after in exchanges(order) if thesis.linear_dcg(order) - thesis.linear_dcg(after) == 1]
 
 
 def trained(**after: float) -> list[Change]:
@@ -259,7 +258,7 @@ PLANTS: list[tuple[str, str, list[Change]]] = [
     # Long lists count, too.
     ("T19", CONFIRMED, [(thesis, "_distance_from_counts", lambda *of: 2e-4)]),
     # Exchanges that cost too little, and orders that take more of them.
-    ("L01", REFUTED, [(others, "linear_dcg", lambda order: oracle.linear_dcg(order) / 2)]),
+    ("L01", REFUTED, [(others, "linear_dcg", lambda order: thesis.linear_dcg(order) / 2)]),
     ("L01", REFUTED, [(others, "_exchanges", of_neighbours)]),
     # Wrong pairs without weights.
     (
@@ -323,9 +322,9 @@ def test_the_printed_numbers_are_found() -> None:
     assert bool(((p >= 1) & (p < n)).all())
 
 
-@pytest.mark.parametrize(("metric", "bounding"), [*product(oracle.METRICS, ["expectation", "expectation-max"])])
+@pytest.mark.parametrize(("metric", "bounding"), [*product(thesis.METRICS, ["expectation", "expectation-max"])])
 def test_short_lists_have_the_librarys_ends(metric: str, bounding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    n, p = np.array(oracle.MIXED).T
+    n, p = np.array(thesis.MIXED).T
     by_orders = thesis.ends(metric, bounding, n, p)
     monkeypatch.setattr(thesis, "SHORT", 0)
     np.testing.assert_allclose(by_orders, thesis.ends(metric, bounding, n, p), atol=1e-12)

@@ -18,7 +18,7 @@ from rankbound.errors import DataError
 from rankbound_study.claims.rules import partial_conjunction
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import read_table, write_table
-from rankbound_study.results.neural_pairs import MethodMeans, r_squared
+from rankbound_study.results.neural import MethodMeans, r_squared
 from rankbound_study.results.scores import names_pairs, scores_of_runs
 from tests.comparing import Compare, assert_as_scipy_says
 from tests.study.synthetic_runs import write_runs

@@ -20,7 +20,7 @@ from rankbound_study.claims.comparisons import (
 )
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from rankbound_study.data.contracts import write_table
 from rankbound_study.figures import draw
 from rankbound_study.figures.training import BOUNDS, SIZES, gradient_norms, slopes_at_the_start

@@ -13,9 +13,8 @@ from test_law import COLUMNS, SLOPE, evidence, write
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
-from rankbound_study.claims import verdict_table
-from rankbound_study.claims.cells import choose_smallest_effects, smallest_effect
-from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims import verdicts
+from rankbound_study.claims.evidence import Evidence, choose_smallest_effects, smallest_effect
 from rankbound_study.claims.law import law
 from rankbound_study.cli import main
 from rankbound_study.config.lines import merged
@@ -72,7 +71,7 @@ def test_the_law_is_that_of_the_results(study: tuple[Path, Evidence, list[Path]]
 
 def test_verdicts_are_those_of_the_results(study: tuple[Path, Evidence, list[Path]], released: Released) -> None:
     """The evidence decides again what it can, and keeps what takes metrics that it lacks."""
-    decided, expected = released.decided(), verdict_table.read(study[0] / "tables" / "table_claims.csv")
+    decided, expected = released.decided(), verdicts.read(study[0] / "tables" / "table_claims.csv")
     assert decided.select("id", "verdict", "reason").equals(expected.select("id", "verdict", "reason"))
     assert len(set(decided["verdict"])) > 2
     assert 0 < len(released.kept) < len(decided) / 4
@@ -130,7 +129,7 @@ def test_the_step_makes_a_paper_and_another_smallest_effect_moves_verdicts(
         assert main(["report", str(tmp_path / "evidence.parquet"), "--out-dir", str(tmp_path / "report"), *flags]) == 0
     finally:
         choose_smallest_effects(dict.fromkeys(METRICS, 0.002))
-    found = [verdict_table.read(folder / "tables" / "table_claims.csv") for folder in (tmp_path, tmp_path / "report")]
+    found = [verdicts.read(folder / "tables" / "table_claims.csv") for folder in (tmp_path, tmp_path / "report")]
     moved = found[0].join(found[1], on="id").filter(pl.col("verdict") != pl.col("verdict_right"))
     assert moved.filter(id="T23").select("verdict", "verdict_right").row(0) == ("inconclusive", "confirmed")
     assert (tmp_path / "report" / "paper.pdf").read_bytes().startswith(b"%PDF-")

@@ -33,7 +33,7 @@ from rankbound_study.claims.law import (
     predictions_table,
     verdict,
 )
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights

@@ -20,8 +20,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import trends
 from rankbound_study.figures import faces, illustrations, style
 from rankbound_study.report.render import inline_svg
-from rankbound_study.results.neural_pairs import coefficients
-from rankbound_study.results.neural_runs import TABLES, FeatureResults, feature_results, read_runs
+from rankbound_study.results.neural import TABLES, FeatureResults, coefficients, feature_results, read_runs
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import template
 from tests.study.drawn_files import contents, run, svg_of, texts

@@ -19,9 +19,8 @@ from rankbound_study.report.columns import signed
 from rankbound_study.report.neural_section import Results, facts, read_results
 from rankbound_study.report.tables import neural
 from rankbound_study.report.tables.neural import NeuralTable, neural_table
-from rankbound_study.results import neural_runs
-from rankbound_study.results.neural_pairs import read_pairs
-from rankbound_study.results.neural_runs import TABLES, data_set_title, table_named, table_of
+from rankbound_study.results import neural as readers
+from rankbound_study.results.neural import TABLES, data_set_title, read_pairs, table_of
 
 QUERIES, PIXELS, FEATURES = TABLES
 
@@ -60,7 +59,7 @@ def with_runs(study: Evidence, tmp_path: Path) -> Callable[[Callable[[pl.DataFra
 
 
 def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable, study: Evidence, with_runs: Any) -> None:
-    printed = neural_runs.printed_scores(QUERIES)
+    printed = readers.printed_scores(QUERIES)
     assert printed["method"].to_list() == list(WEB)
     rows = queries.scores.filter(pl.col("metric") == "nDCG@10")
     beside = rows.filter(pl.col("printed").is_not_null()).select("method", "printed")
@@ -120,8 +119,8 @@ def test_other_epochs_and_moved_pictures_are_in_no_table(queries: NeuralTable, s
 
     path = with_runs(mixed)
     assert neural_table(QUERIES, path, study.epochs).scores.equals(queries.scores)
-    assert neural_runs.read_runs(path, PIXELS, []).equals(neural_runs.read_runs(study.runs, PIXELS, []))
-    by_features = [neural_runs.read_runs_by_features(one, PIXELS, 30_000) for one in (path, study.runs)]
+    assert readers.read_runs(path, PIXELS, []).equals(readers.read_runs(study.runs, PIXELS, []))
+    by_features = [readers.read_runs_by_features(one, PIXELS, 30_000) for one in (path, study.runs)]
     assert by_features[0].equals(by_features[1])
     assert neural_table(PIXELS, with_runs(of_faces), study.epochs).scores["ours"].count() == 0
     with pytest.raises(DataError, match=r"column 'nDCG@10' is missing"):
@@ -217,8 +216,6 @@ def test_shares_are_even_at_one_half_and_other_than_pairs_of_different_ages_are_
 def test_data_sets_have_their_tables_and_titles() -> None:
     tables = {"mq2008-label1": 1, "mslr-web10k-label2": 1, "aaf": 2, "synthetic-aaf-vgg16": 3}
     assert {name: table_of(name).number for name in tables} == tables
-    with pytest.raises(ConfigError, match="there is no 'table_neural_4'"):
-        table_named("table_neural_4")
     names = ["mslr-web10k-label2", "mslr-web10k-graded", "mslr-web10k-label1", "mq2008-label2"]
     assert [QUERIES.is_on(name) for name in names] == [True, False, False, False]
     assert data_set_title("mslr-web10k-graded") == "MSLR-WEB10K (graded)"
@@ -262,7 +259,7 @@ def test_facts_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> 
     assert [row[0] for row in readings.rows] == ["Class-CNN", "Class-LR"]
     # The models that were trained for two tasks.
     assert [row[0] for row in same_models.rows] == ["Rank-LR − Class-LR", "RankNet − Reg-NN", "RankCNN − Class-CNN"]
-    printed = dict(neural_runs.printed_scores(PIXELS).select("method", "printed").rows())
+    printed = dict(readers.printed_scores(PIXELS).select("method", "printed").rows())
     assert same_models.rows[1][3] == signed(printed["RankNet"] - printed["Reg-NN"])
 
 

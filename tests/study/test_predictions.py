@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from planted import Setting, World
 
-from rankbound_study.claims.predictions import (
-    COLUMNS,
+from rankbound_study.claims.law import (
     HELD,
     NOT_HELD,
+    REGISTERED_COLUMNS,
     UNDECIDED,
     UNTRAINED,
     Prediction,
     predictions,
-    predictions_table,
+    registered_table,
 )
-from rankbound_study.claims.verdict import NOT_RUN
+from rankbound_study.claims.verdicts import NOT_RUN
 from rankbound_study.report.tables.effects import REGISTERED
 
 POWERS = ("pairs^-0.5", "pairs^0.5")
@@ -53,7 +53,7 @@ def world(effects: Mapping[str, float], **values: object) -> World:
 
 
 def outcome(one: Prediction, effects: Mapping[str, float], **values: object) -> dict[str, object]:
-    (row,) = predictions_table(world(effects, **values).draw(), [one]).to_dicts()
+    (row,) = registered_table(world(effects, **values).draw(), [one]).to_dicts()
     return row
 
 
@@ -98,8 +98,8 @@ def test_the_correction_is_over_all_predictions_and_missing_runs_are_said() -> N
     """One result, alone and among twenty predictions that did not run."""
     one, lacking = best(against=["none"]), best(loss="nDCG", id="lacking")
     held = world({"pairs^0.5": 0.002}).draw()
-    alone = predictions_table(held, [one]).row(0, named=True)
-    many = predictions_table(held, [one, *(replace(lacking, id=f"lacking {number}") for number in range(20))])
+    alone = registered_table(held, [one]).row(0, named=True)
+    many = registered_table(held, [one, *(replace(lacking, id=f"lacking {number}") for number in range(20))])
     assert many.row(0, named=True)["p_held"] == pytest.approx(min(1.0, 21 * alone["p_held"]))
     assert 0 < alone["p_held"] < 1 / 21
     assert set(many["outcome"][1:]) == {NOT_RUN}
@@ -109,15 +109,9 @@ def test_the_correction_is_over_all_predictions_and_missing_runs_are_said() -> N
 
 def test_models_that_did_not_train_are_said_and_not_tested(tmp_path: Path) -> None:
     still = {"gradient": lambda one: 0.0 if "pairs^0.5" in one.options else 1.0}
-    row = predictions_table(world({"pairs^0.5": -0.3}, **still).files(tmp_path), [best()]).row(0, named=True)
+    row = registered_table(world({"pairs^0.5": -0.3}, **still).files(tmp_path), [best()]).row(0, named=True)
     assert (row["outcome"], row["p_held"], row["deciding"]) == (UNTRAINED, None, None)
     assert row["effect"] == pytest.approx(-0.3, abs=0.003)
-
-
-def test_a_prediction_without_limits_is_refused() -> None:
-    for changes in ({"above": None}, {"against": []}):
-        with pytest.raises(ValueError, match="prediction best: expected weights to compare with, and a limit"):
-            best(**changes)
 
 
 def test_the_registered_rows_are_those_of_the_registration() -> None:
@@ -125,4 +119,4 @@ def test_the_registered_rows_are_those_of_the_registration() -> None:
     text = files("rankbound_study.reference").joinpath("predictions.yaml").read_bytes()
     assert hashlib.sha256(text).hexdigest() == "f8ec02eb82d82bde80be8ed07793b274589e805bd0df987a06031d298dd2568e"
     assert [one.id for one in predictions()] == [f"P{number:02}" for number in range(1, 15)]
-    assert predictions_table(world({}).draw()).schema == COLUMNS
+    assert registered_table(world({}).draw()).schema == REGISTERED_COLUMNS

@@ -12,9 +12,9 @@ import pytest
 
 import rankbound_study
 from rankbound_study import templates
-from rankbound_study.claims import effects, law, verdict_table
+from rankbound_study.claims import effects, law, verdicts
 from rankbound_study.claims.registry import claims
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Verdict
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Verdict
 from rankbound_study.report import content
 from rankbound_study.report.abstract import abstract
 from rankbound_study.report.claims_section import Claims
@@ -185,9 +185,9 @@ def write_means(tables: Path) -> None:
     pl.DataFrame(rows, schema=effects.MEAN_COLUMNS, orient="row").write_csv(tables / f"{effects.MEANS}.csv")
 
 
-def claims_with(verdicts: dict[str, str]) -> Claims:
-    decided = ((claim, Verdict(verdicts.get(claim.id, NOT_RUN), "Because.")) for claim in claims())
-    return Claims(verdict_table.frame(decided))
+def claims_with(of_claims: dict[str, str]) -> Claims:
+    decided = ((claim, Verdict(of_claims.get(claim.id, NOT_RUN), "Because.")) for claim in claims())
+    return Claims(verdicts.frame(decided))
 
 
 def section_of(tables: Path, of: Claims = Claims(None), *, synthetic: bool = False) -> ReportSection | None:  # noqa: B008

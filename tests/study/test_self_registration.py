@@ -40,7 +40,7 @@ def forty_two(name, files, *, number):
 
 CLAIM = """
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import CONFIRMED, Ruling
+from rankbound_study.claims.verdicts import CONFIRMED, Ruling
 
 
 @decides("X01")
@@ -48,14 +48,12 @@ def new_claim(evidence):
     return Ruling(CONFIRMED, {"less": "One", "more": "two"}, n=1)
 """
 ENTRY = """
+another group:
 - id: X01
-  group: another group
   source: another source
   claim: One is less than two.
   kind: theorem
-  datasets: none
   how_to_test: Compare them.
-  printed_evidence: ''
   reason: "{less} is less than {more}."
 """
 

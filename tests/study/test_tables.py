@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.claims.cells import certainty, holm_adjusted
+from rankbound_study.claims.evidence import certainty, holm_adjusted
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report import findings
 from rankbound_study.report.findings import honest_findings

@@ -7,7 +7,7 @@ import pytest
 
 from rankbound_study.config.data_sets import DataSet, use_titles
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.results.neural_runs import data_set_title
+from rankbound_study.results.neural import data_set_title
 
 SPACE = "\N{NO-BREAK SPACE}"
 

@@ -15,7 +15,7 @@ from rankbound_study import figures
 from rankbound_study.claims import registry
 from rankbound_study.claims.comparisons import ratios_crossed
 from rankbound_study.claims.registry import claims, decide, verdict_on
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.findings import Bounded, honest_findings
@@ -23,9 +23,7 @@ from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables import table_5_1 as laid_out
 from rankbound_study.report.tables.crossed import ratio_blocks
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
-from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.study_files import StudyFiles
-from rankbound_study.results.trained import (
+from rankbound_study.results.scores import (
     AT_RANDOM,
     MARK,
     STILL,
@@ -33,9 +31,11 @@ from rankbound_study.results.trained import (
     UNCHANGED,
     VANISHED,
     VANISHING,
+    RunsChoice,
     read_trainings,
     untrained_counts,
 )
+from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import HONEST
 from tests.study.calibrations import sgd
 from tests.study.neural_studies import Planted

@@ -17,7 +17,6 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound.errors import ConfigError
 from rankbound.lists import Lists
 from rankbound.losses.sampled import warp_penalty, warp_rank
 from rankbound.ranks import Ranks, descending_order, tie_blocks
@@ -385,11 +384,6 @@ def test_values_that_the_text_has_lost_are_computed() -> None:
 )
 def test_holds_follows_the_printed_rounding(ours: float, printed: str, expected: bool | None) -> None:
     assert worked.holds(ours, printed) is expected
-
-
-def test_an_unknown_table_is_refused_with_the_names_that_exist() -> None:
-    with pytest.raises(ConfigError, match=r"no 'table_9_9'; the tables without runs are table_1_1"):
-        worked.worked_table("table_9_9")
 
 
 def test_every_worked_table_has_a_caption() -> None:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from project import ROOT
 
-from rankbound_study.claims import verdict_table
+from rankbound_study.claims import verdicts
 from rankbound_study.cli import main
 from rankbound_study.report.paper import TABLES
 
@@ -39,7 +39,7 @@ def test_tables_are_the_committed_ones(made: Path, name: str) -> None:
 
 
 def test_verdicts_are_the_committed_ones(made: Path) -> None:
-    one, other = (verdict_table.read(folder / "tables" / f"{verdict_table.NAME}.csv") for folder in (made, PUBLISHED))
+    one, other = (verdicts.read(folder / "tables" / f"{verdicts.NAME}.csv") for folder in (made, PUBLISHED))
     assert one.select("id", "verdict", "reason").equals(other.select("id", "verdict", "reason"))
 
 
@@ -58,8 +58,5 @@ def test_the_paper_is_the_committed_one(made: Path) -> None:
 def test_every_empirical_claim_has_a_configuration_of_what_it_rests_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["claim", "--evidence", str(PUBLISHED / "evidence.parquet")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert (
-        len(lines)
-        == (verdict_table.read(PUBLISHED / "tables" / f"{verdict_table.NAME}.csv")["kind"] == "empirical").sum() - 1
-    )
+    assert len(lines) == (verdicts.read(PUBLISHED / "tables" / f"{verdicts.NAME}.csv")["kind"] == "empirical").sum() - 1
     assert [line for line in lines if "of a processor" not in line] == []

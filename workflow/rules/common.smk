@@ -3,7 +3,7 @@ from shlex import quote
 
 from rankbound_study.figures import title
 from rankbound_study.figures.catalogue import FIRST
-from rankbound_study.results.neural_runs import table_of
+from rankbound_study.results.neural import table_of
 
 FIGURES = figure_specs()
 TABLES = table_specs()

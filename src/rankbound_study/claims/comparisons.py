@@ -1,4 +1,6 @@
-"""Tables of losses beside a reference: other metrics, other ratios, popularity, variants of the distribution bound.
+"""Tables of losses beside a reference, and what related work predicts of them.
+
+Losses are compared on other metrics, at other ratios, with popularity, and with variants of the distribution bound:
 
 - The metric trained and the metric judged: every loss on every metric, against the loss that is trained for it. Losses
   are compared as they are, and each with its best bounding, which the validation part picks by the metric that judges
@@ -12,23 +14,49 @@
 - Variants of the distribution bound against no bound, and against the best affine one. Variants are the study's own, in
   the thesis' gain, and those with parameters of the experiments `gains` and `tilts`, over the folds and seeds that both
   trainings have.
+
+Related work asks of orders by bounded metrics, coherent gradients, a loss of ranks, and CiteULike-a:
+
+- Do bounds of the metric that evaluates invert systems? A system is a loss under a bounding. The bounded metric of a
+  test list is an affine function of the metric, but its coefficients differ between lists, so that means over lists may
+  order systems differently. Lists whose items are all relevant, or all irrelevant, have no bounded value and are left
+  out of both.
+- Is a relevant item pushed up at least as strongly as an irrelevant one? Marcuzzi, Lucchese and Orlando (CIKM 2023,
+  "LambdaRank gradients are incoherent") call a gradient incoherent if a more relevant item gets the smaller push. Here
+  the smooth losses are examined, with and without bounds, on random lists.
+- Does a loss of ranks score below a metric's own loss? The unbounded nRBP loss, a sum of smooth ranks, is judged by
+  nDCG and AP.
+- Do RBP losses beat nDCG and AP losses on CiteULike-a? Li, Urbano and Hanjalic (SIGIR 2021) report a grid of losses,
+  ratios, folds and learning rates; the test part picks both rate and epoch. Their loss `dcg` is nDCG's, and their
+  losses `rbp*` are one rank-sum loss, nRBP's of thesis eq. 2.12, which weighs a user by P(N - P); its min-max bounding
+  weighs all users alike. As published, their code (listMF.py, utils.py, list_loss.py) calls this loss with the scale
+  factor 0.01, meant for ranks, in the place of the sigmoid's: its smooth ranks have the temperature 100, those of the
+  other losses 1. Here, every loss and bounding has its own rate at each ratio and temperature: picked, like the epoch,
+  by the validation part, or by the test part for a comparison at the published level.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib.resources import files
+from itertools import combinations, pairwise, product
 from typing import TypeVar
 
 import numpy as np
 import polars as pl
 
+import rankbound as rb
 from rankbound.compare import PairedScores
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import mean_of_known, per_unit
-from rankbound_study.claims.cells import adjusted_p_values, contrast, judge
-from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.varied import Training, best_bounding, on_the_same_lists, trainings
-from rankbound_study.claims.verdict import MissingEvidence, Untrained
-from rankbound_study.config.data_sets import DataSet
+from rankbound_study.claims import varied
+from rankbound_study.claims.evidence import KEY, Evidence, adjusted_p_values, contrast, estimate, is_distinct, judge
+from rankbound_study.claims.rules import adjusted
+from rankbound_study.claims.verdicts import MissingEvidence, Untrained
+from rankbound_study.config.comparisons import VARIANT
+from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.results.scores import place, scores_of_runs
-from rankbound_study.results.study_files import schema
+from rankbound_study.results.study_files import scan_runs, schema
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY, UNBOUNDED
 
 JUDGED = ("nDCG", "nDCG@10", "AP", JUDGED_BY["nRBP"], "RR", "P@5", "P@10")
@@ -52,10 +80,7 @@ def _second(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
     return {f"{prefix}{name}": value for name, value in values.items() if name != "score"}
 
 
-METRIC_COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr; flag: bounded; text: loss bounding metric reference"),
-    **DIFFERENCE,
-}
+METRIC_COLUMNS = schema("text: dataset; int8: nsr; flag: bounded; text: loss bounding metric reference") | DIFFERENCE
 """Columns of the table; `reference` is the loss with which others are compared, bounded if they are."""
 
 
@@ -63,10 +88,11 @@ def metrics_crossed(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set, loss (unbounded, then bounded) and judging metric."""
     found: list[dict[str, object]] = []
     for column in evidence.data_sets:
-        rows = _of_losses(evidence.cell(column.dataset, column.nsr), metrics=JUDGED)
+        rows = _of_losses(evidence.cell(column), metrics=JUDGED)
         losses = [loss for loss in LOSSES if loss in rows["loss"]]
         bounded = rows.filter(pl.col("bounding") != UNBOUNDED)
-        picked = {loss: best_bounding(evidence, column, loss, bounded.filter(loss=loss)["bounding"]) for loss in losses}
+        names = {loss: bounded.filter(loss=loss)["bounding"] for loss in losses}
+        picked = {loss: varied.best_bounding(evidence, column, loss, of_loss) for loss, of_loss in names.items()}
         for is_bounded, boundings in ((False, dict.fromkeys(losses, UNBOUNDED)), (True, picked)):
             of_loss = pl.col("loss").replace_strict(boundings, default=None, return_dtype=pl.String)
             own = rows.filter(pl.col("bounding") == of_loss)
@@ -98,8 +124,7 @@ def compared(scores: PairedScores, system: str, reference: str) -> dict[str, obj
     if len(pair.units) < 2:
         return row
     found = contrast(pair)
-    low, high = found.interval
-    return row | {"difference": found.mean, "low": low, "high": high, "p_value": found.estimate.p_value()}
+    return row | {**found.named("difference", "low", "high"), "p_value": found.p_value()}
 
 
 def _of_losses(rows: pl.LazyFrame, *more: str, metrics: Iterable[str] = JUDGED_BY.values()) -> pl.DataFrame:
@@ -111,11 +136,9 @@ RATIOS_EXPERIMENT = "ratios"
 EFFECT = "effect_"
 """Prefix of the columns on bounded minus unbounded, both trained at one ratio."""
 
-RATIO_COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr_test nsr_train; text: loss bounding"),
-    **DIFFERENCE,
-    **_second(EFFECT, DIFFERENCE),
-}
+RATIO_COLUMNS = (
+    schema("text: dataset; int8: nsr_test nsr_train; text: loss bounding") | DIFFERENCE | _second(EFFECT, DIFFERENCE)
+)
 """Columns of the table. Differences are from the same loss and bounding, trained at the ratio of the test."""
 
 
@@ -125,10 +148,10 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
     Rows of trainings that did not train have no numbers.
     """
     table: list[dict[str, object]] = []
-    places = {name: number for number, name in enumerate((*LOSSES, *BOUNDINGS))}
+    order = (*LOSSES, *BOUNDINGS)
     for column in [column for column in evidence.data_sets if column.nsr]:
         rows, every = _rows_at(evidence, column), _rows_at(evidence.of_all_trainings(), column)
-        for training in sorted(trainings(every), key=lambda names: [places.get(name, len(places)) for name in names]):
+        for training in sorted(varied.trainings(every), key=lambda names: [place(name, order) for name in names]):
             loss, bounding = training
             for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
                 where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
@@ -143,10 +166,9 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
 
 def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     """Return the runs on the test lists of a ratio: the study's own, and those trained at any ratio."""
-    read = [_of_losses(evidence.cell(column.dataset, column.nsr), "nsr_train")]
+    read = [_of_losses(evidence.cell(column), "nsr_train")]
     try:
-        varied = evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr)
-        read += [_of_losses(rows, "nsr_train") for rows in varied.values()]
+        read += [_of_losses(rows, "nsr_train") for rows in evidence.varied(RATIOS_EXPERIMENT, column).values()]
     except Untrained:
         pass
     except MissingEvidence:
@@ -156,7 +178,7 @@ def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     return pl.concat(read).unique(key, keep="first", maintain_order=True)
 
 
-def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
+def _at_ratio(rows: pl.DataFrame, training: varied.Training, trained_at: int) -> dict[str, object]:
     """Return the mean score, and its difference from training at the tested ratio; nothing if it did not train."""
     loss, bounding = training
     own = rows.filter(loss=loss, bounding=bounding)
@@ -164,17 +186,14 @@ def _at_ratio(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[s
     if other.is_empty():
         return {}
     try:
-        both = other if other.equals(usual) else pl.concat(on_the_same_lists(other, usual))
+        both = other if other.equals(usual) else pl.concat(varied.on_the_same_lists(other, usual))
     except MissingEvidence:
         both = other
     scores = scores_of_runs(both, judge(loss), by=("nsr_train",))
     return compared(scores, str(trained_at), str(rows["nsr_test"][0]))
 
 
-POPULARITY_COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr; text: metric model loss bounding; flag: picked"),
-    **DIFFERENCE,
-}
+POPULARITY_COLUMNS = schema("text: dataset; int8: nsr; text: metric model loss bounding; flag: picked") | DIFFERENCE
 """Columns of the table: differences from popularity; `picked` is the best bounding of its loss by validation."""
 
 COUNT = f"{POPULARITY} / none / none"
@@ -189,7 +208,7 @@ def against_popularity(evidence: Evidence) -> pl.DataFrame:
         return loss != "none", system != COUNT, place(bounding, BOUNDINGS)[0], system
 
     found: list[dict[str, object]] = []
-    for column in rated_data_sets(evidence):
+    for column in [column for column in evidence.data_sets if column.sampled]:
         for loss, (scores, picked) in beside_popularity(evidence, column).items():
             for system in sorted(scores.systems, key=place_of):
                 names = dict(zip(("model", "loss", "bounding"), system.split(" / "), strict=True))
@@ -198,23 +217,18 @@ def against_popularity(evidence: Evidence) -> pl.DataFrame:
     return _table(found, POPULARITY_COLUMNS)
 
 
-def rated_data_sets(evidence: Evidence) -> list[DataSet]:
-    """Return the data sets whose negatives are sampled from ratings."""
-    return [column for column in evidence.data_sets if column.sampled]
-
-
 def beside_popularity(evidence: Evidence, column: DataSet) -> Mapping[str, tuple[PairedScores, str | None]]:
     """Return, by loss, the scores of controls and all boundings, and the system that the validation part prefers.
 
     Nothing without popularity, and no system without validation scores.
     """
-    rows = evidence.cell(column.dataset, column.nsr).select(*KEY, *JUDGED_BY.values()).collect()
+    rows = evidence.cell(column).select(*KEY, *JUDGED_BY.values()).collect()
     found = {}
     for loss in LOSSES if POPULARITY in rows["model"] else ():
         if loss in rows["loss"]:
             scores = scores_of_runs(rows.filter(pl.col("loss").is_in([loss, "none"])), judge(loss))
             systems = {name.split(" / ")[2]: name for name in scores.systems if name.split(" / ")[1] == loss}
-            best = best_bounding(evidence, column, loss, systems)
+            best = varied.best_bounding(evidence, column, loss, systems)
             found[loss] = scores, None if best is None else systems[best]
     return found
 
@@ -226,11 +240,11 @@ _WITH_PARAMETERS = f"{DISTRIBUTION}("
 AFFINE_PREFIX = "affine_"
 """Prefix of the columns on the difference from the best affine bounding, by the validation part."""
 
-VARIANT_COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr; text: loss bounding affine; flag: trained"),
-    **DIFFERENCE,
-    **_second(AFFINE_PREFIX, DIFFERENCE),
-}
+VARIANT_COLUMNS = (
+    schema("text: dataset; int8: nsr; text: loss bounding affine; flag: trained")
+    | DIFFERENCE
+    | _second(AFFINE_PREFIX, DIFFERENCE)
+)
 """Columns of the table; differences are from the unbounded loss, null for variants that did not train."""
 
 
@@ -242,12 +256,12 @@ def distribution_variants(evidence: Evidence) -> pl.DataFrame:
         if every.is_empty():
             continue
         both = (evidence, evidence.of_all_trainings())
-        rows, of_all = (_of_losses(one.cell(column.dataset, column.nsr)) for one in both)
+        rows, of_all = (_of_losses(one.cell(column)) for one in both)
         rows, ran = pl.concat([rows, _variants(evidence, column)]), pl.concat([of_all, every])
         for loss in [loss for loss in LOSSES if loss in ran["loss"]]:
             scores = scores_of_runs(rows.filter(loss=loss), judge(loss), by=("bounding",))
             ran_affine = [name for name in AFFINE if name in scores.systems]
-            affine = None if evidence.epochs is None else best_bounding(evidence, column, loss, ran_affine)
+            affine = None if evidence.epochs is None else varied.best_bounding(evidence, column, loss, ran_affine)
             for bounding in ran.filter(loss=loss)["bounding"].unique().sort():
                 if bounding != DISTRIBUTION and not bounding.startswith(_WITH_PARAMETERS):
                     continue
@@ -267,6 +281,206 @@ def _variants(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     found = [
         _of_losses(rows.filter(*with_parameters))
         for experiment in experiments
-        for rows in evidence.variants(experiment, column.dataset, column.nsr).values()
+        for rows in evidence.variants(experiment, column).values()
     ]
-    return pl.concat(found) if found else _of_losses(evidence.cell(column.dataset, column.nsr)).clear()
+    return pl.concat(found) if found else _of_losses(evidence.cell(column)).clear()
+
+
+RELATED, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_related_ranks"
+
+OWN_METRICS = ("nDCG", "AP")
+"""Metrics whose smallest and mean values differ between lists, which have losses of their name."""
+
+_FEWEST = 3  # systems whose order says something
+_DECIMALS = 12  # means that agree to so many decimals are tied
+
+ORDER_COLUMNS = schema(
+    "text: dataset; int8: nsr; text: metric bound; int: systems pairs; float: tau; int: inverted "
+    "exchanged significant significant_bounded gained lost"
+)
+"""The systems of a data set by a metric and by its bounded form, on the same lists: the numbers of systems and of pairs
+of them, Kendall's tau between both orders of means, and these pairs: `inverted` ones have means in the other order,
+`exchanged` ones are shown to be in the other order (significantly so by both forms, Holm), `significant` and
+`significant_bounded` ones differ significantly by each form (without correction), `gained` and `lost` ones by the
+bounded form alone and by the metric alone.
+"""
+
+
+def orders_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per data set with binary labels, metric and affine bound of the metric."""
+    found: list[tuple[object, ...]] = []
+    for column, rows in _by_data_set(evidence, (one for one in evidence.data_sets if not one.dataset.endswith(GRADED))):
+        mixed = rows.filter(pl.col("loss").is_in(LOSSES), pl.col("p") > 0, pl.col("p") < pl.col("n"))
+        known = mixed.select(*KEY, *OWN_METRICS).collect()
+        kept = known.filter([is_distinct(*row) for row in known.select("loss", "bounding").rows()])
+        if kept.select("loss", "bounding").n_unique() < _FEWEST:
+            continue
+        n, p = (kept[name].cast(pl.Int64).to_numpy(writable=True) for name in ("n", "p"))
+        for metric in OWN_METRICS:
+            plain = scores_of_runs(kept, metric, by=("loss", "bounding"))
+            for bound in AFFINE:
+                values = rb.bounded(metric, bound).from_value(kept[metric].to_numpy(writable=True), n, p)
+                bounded = scores_of_runs(kept.with_columns(pl.Series(metric, values)), metric, by=("loss", "bounding"))
+                found.append((*column, metric, bound, *_orders_compared(plain, bounded)))
+    return pl.DataFrame(found, schema=ORDER_COLUMNS, orient="row")
+
+
+def _orders_compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
+    """Return the numbers of a row: systems, pairs, tau and counts of pairs."""
+    from scipy import stats
+
+    pairs = list(combinations(plain.systems, 2))
+    means = [np.asarray(np.nanmean(of.matrix, axis=0)).round(_DECIMALS) for of in (plain, bounded)]
+    both = [[estimate(one.a - one.b, one.drawings) for one in (plain.pair(*two), bounded.pair(*two))] for two in pairs]
+    differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in each] for each in both]).T
+    first, second = np.triu_indices(len(plain.systems), 1)
+    inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
+    exchanged = adjusted({pair: varied.p_exchanged(each) for pair, each in zip(pairs, both, strict=True)})
+    changed = np.array(list(exchanged.values())) <= LEVEL
+    counts = inverted, changed, differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded
+    tau = float(stats.kendalltau(*means).statistic)
+    return len(plain.systems), len(pairs), tau, *(int(of_pairs.sum()) for of_pairs in counts)
+
+
+RANK_LOSS = "nRBP"
+
+RANK_COLUMNS = schema("text: dataset; int8: nsr; text: metric; float: difference low high p_value")
+
+
+def ranks_table(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per data set and metric: the loss of ranks minus the metric's own loss."""
+    found = []
+    for column, rows in _by_data_set(evidence, evidence.data_sets):
+        for metric in OWN_METRICS:
+            own = rows.filter(pl.col("loss").is_in([RANK_LOSS, metric]), bounding=UNBOUNDED).select(*KEY, metric)
+            row = compared(scores_of_runs(own.collect(), metric, by=("loss",)), RANK_LOSS, metric)
+            if "difference" in row:
+                found.append({**column._asdict(), "metric": metric, **row})
+    return pl.DataFrame(found, schema=RANK_COLUMNS)
+
+
+def _by_data_set(evidence: Evidence, columns: Iterable[DataSet]) -> Iterator[tuple[DataSet, pl.LazyFrame]]:
+    for column in columns:
+        with suppress(MissingEvidence):
+            yield column, evidence.cell(column)
+
+
+SIZES = ((8, 3), (12, 4), (20, 5))  # items and relevant items of the random lists
+LISTS = 50  # of each size
+SPREAD = 4.0  # standard deviation of the scores, in temperatures: close scores alone have coherent gradients
+
+GRADIENT_COLUMNS = schema("text: loss bound; int: pairs incoherent")
+
+
+def gradients_table() -> pl.DataFrame:
+    """Return a row per loss and bound."""
+    rows = [(*both, *coherence(*both)) for both in product(LOSSES, BOUNDINGS)]
+    return pl.DataFrame(rows, schema=GRADIENT_COLUMNS, orient="row")
+
+
+def coherence(loss: str, bound: str) -> tuple[int, int]:
+    """Count pairs of a relevant and an irrelevant item, and those of them with a smaller push of the relevant one."""
+    import torch  # which reading the table does not need
+
+    random = np.random.default_rng(0)
+    counts = [size for size in SIZES for _ in range(LISTS)]
+    relevance = np.concatenate([np.arange(n) < p for n, p in counts])
+    offsets = np.concatenate([[0], np.cumsum([n for n, _ in counts])])
+    scores = torch.tensor(random.normal(0, SPREAD, len(relevance)), dtype=torch.float64, requires_grad=True)
+    rb.SmoothLoss(loss, bound)(scores, relevance.astype(np.int64), offsets).sum().backward()  # type: ignore[no-untyped-call]
+    assert scores.grad is not None
+    push = -scores.grad.numpy()
+    pairs = incoherent = 0
+    for start, end in pairwise(offsets.tolist()):
+        wanted = relevance[start:end]
+        smaller = push[start:end][wanted][:, None] < push[start:end][~wanted][None, :]
+        pairs, incoherent = pairs + smaller.size, incoherent + int(smaller.sum())
+    return pairs, incoherent
+
+
+DATASET = "citeulike-a"
+RATES = ("rates", "flat")
+"""The experiments whose variants are learning rates: at the usual temperature, and at a high one."""
+
+WINNER: varied.Training = (RANK_LOSS, UNBOUNDED)
+
+_PUBLISHED_LOSSES = {"dcg": "nDCG", "ap": "AP", **dict.fromkeys(("rbp", "rbp_80", "rbp_90", "rbp_95"), "nRBP")}
+
+_TRAINED = schema(
+    "int8: nsr; float: temperature; text: loss bounding; float: rate; flag: at_edge; float: nDCG AP test_picked_nDCG "
+    "test_picked_AP nDCG_behind nDCG_low nDCG_high AP_behind AP_low AP_high; int: n_trainings"
+)
+CITEULIKE_COLUMNS = _TRAINED | schema("float: published_nDCG published_AP")
+"""Columns of the table. `at_edge` marks a picked rate that is the lowest or highest of those trained; `behind` is the
+unbounded nRBP loss at the same temperature minus the row's, with a 95 % interval over users and trainings.
+"""
+
+
+def citeulike(evidence: Evidence) -> pl.DataFrame:
+    """Return a row per ratio, loss and bounding; none if the experiment did not run."""
+    ran = [(name, nsr) for name in RATES for nsr in _ratios(evidence, name)]
+    rows = [row for name, nsr in ran for row in _of_ratio(evidence, name, nsr)]
+    table = pl.DataFrame(rows, schema=_TRAINED).sort("nsr", "temperature", maintain_order=True)
+    key = ["nsr", "temperature", "loss", "bounding"]
+    return table.join(published_scores(), on=key, how="left", maintain_order="left").select(list(CITEULIKE_COLUMNS))
+
+
+def published_scores() -> pl.DataFrame:
+    """Return the published means over folds, each at the best rate for the metric; equal losses are averaged."""
+    resource = files("rankbound_study.reference").joinpath("sigir21_citeulike.csv")
+    grid = pl.read_csv(resource.read_bytes(), schema_overrides={"nsr": pl.Int8})
+    known = grid.filter(pl.col("loss").is_in(list(_PUBLISHED_LOSSES)))
+    best = known.group_by("loss", "nsr", "fold").agg(pl.col(OWN_METRICS).max())
+    means = best.group_by(pl.col("loss").replace_strict(_PUBLISHED_LOSSES), "nsr").agg(pl.col(OWN_METRICS).mean())
+    temperature = pl.when(pl.col("loss") == RANK_LOSS).then(100.0).otherwise(1.0).alias("temperature")
+    named = means.rename({metric: f"published_{metric}" for metric in OWN_METRICS})
+    return named.with_columns(temperature, pl.lit(UNBOUNDED).alias("bounding"))
+
+
+def _ratios(evidence: Evidence, experiment: str) -> list[int]:
+    """Return the ratios at which an experiment ran."""
+    if evidence.experiments is None:
+        return []
+    study = f"{evidence.study}{VARIANT}{experiment}-"
+    rows = scan_runs(evidence.experiments).filter(
+        pl.col("study").str.starts_with(study), pl.col("dataset") == DATASET, pl.col("nsr_test").is_not_null()
+    )
+    return list(rows.select("nsr_test").unique().sort("nsr_test").collect()["nsr_test"])
+
+
+def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[str, object]]:
+    found = {
+        name: rows.select("options", "selection", *KEY, *JUDGED_BY.values()).collect()
+        for name, rows in evidence.variants(experiment, DataSet(DATASET, nsr)).items()
+    }
+    picked = varied.picked_by_validation(evidence, experiment, DataSet(DATASET, nsr))
+    if not picked:
+        return
+    by = {part: {name: rows.filter(selection=part) for name, rows in found.items()} for part in ("validation", "test")}
+    chosen = varied.picked_rows(by["validation"], picked)
+    for training in varied.trainings(chosen):
+        of = dict(zip(("loss", "bounding"), training, strict=True))
+        own, winner = chosen.filter(**of), chosen.filter(loss=WINNER[0], bounding=WINNER[1])
+        ran = {name: part for name, rows in found.items() if len(part := rows.filter(**of))}
+        rates = {name: _option(part, "learning_rate") for name, part in ran.items()}
+        rate = rates[picked[training]]
+        row: dict[str, object] = {"nsr": nsr, "temperature": _option(own, "temperature"), **of, "rate": rate}
+        row["at_edge"] = len(rates) > 1 and rate in (min(rates.values()), max(rates.values()))
+        row["n_trainings"] = own.select("fold", "seed").n_unique()
+        for metric in OWN_METRICS:
+            row[metric] = _mean(own, metric)
+            row[f"test_picked_{metric}"] = max(_mean(by["test"][name].filter(**of), metric) for name in rates)
+            if training != WINNER and len(winner):
+                scores = scores_of_runs(pl.concat([winner, own]), metric, by=("loss", "bounding"))
+                measured = contrast(scores.pair(*map(" / ".join, (WINNER, training)))).measured
+                row |= zip((f"{metric}_{name}" for name in ("behind", "low", "high")), measured, strict=True)
+        yield row
+
+
+def _option(rows: pl.DataFrame, name: str) -> float:
+    return float(json.loads(rows["options"][0])[name])
+
+
+def _mean(rows: pl.DataFrame, metric: str) -> float:
+    """Return the mean over users of their means over folds and seeds."""
+    return float(mean_of_known(per_unit(scores_of_runs(rows, metric, by=("loss", "bounding")).values[0])))

@@ -1,8 +1,19 @@
-"""The effects of bounding in the cells of Table 5.1, their means over groups of cells, and the effects by regime.
+r"""The effects of bounding in the cells of Table 5.1, their means over groups of cells, and the effects by regime.
 
 A cell is a loss under a bounding on a data set; identical boundings (the affine ones of nRBP) are one cell. The errors
 of two cells are correlated if they share topics or the trainings of an unbounded loss: their covariance is that of a
 bootstrap that draws topics and trainings for all cells together.
+
+The mean of many cells' effects follows a random-effects model for cells that share topics and trainings. With the
+effects $y_i$ of $k$ cells, whose errors have the covariance matrix $V$, and true effects that differ between cells with
+variance $\tau^2$:
+
+$$\hat\mu = \frac1k \sum_i y_i, \qquad
+\hat\tau^2 = \max\Big(0, \frac{\sum_i (y_i - \hat\mu)^2 - \operatorname{tr} V + 1^\top V 1 / k}{k - 1}\Big), \qquad
+\operatorname{Var} \hat\mu = \frac{1^\top V 1}{k^2} + \frac{\hat\tau^2}{k}$$
+
+This is the method of moments of Hedges (1983, "A random effects model for effect sizes") with covariances. All cells
+have the same weight: weights by precision assume independent errors, and those of cells that share trainings are not.
 
 A regime is a data set under one setting of the model: the study's own, or that of a variant. Regimes differ in how much
 list sizes spread, whether tastes go with them, and the model's capacity. The influence of a list is the range of its
@@ -12,6 +23,7 @@ minimum and maximum removes.
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,11 +35,13 @@ import polars as pl
 
 import rankbound as rb
 from rankbound.compare import Pair
-from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
-from rankbound.compare.statistics import CONFIDENCE, over_units, percentiles
-from rankbound_study.claims.cells import (
+from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
+from rankbound.compare.statistics import CONFIDENCE, Estimate, draws, over_units, percentiles
+from rankbound_study.claims.evidence import (
+    KEY,
     Cell,
     Contrast,
+    Evidence,
     contrast,
     is_distinct,
     judge,
@@ -36,15 +50,12 @@ from rankbound_study.claims.cells import (
     repeats,
     scores,
 )
-from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
-from rankbound_study.claims.statistics import Pooled, pooled, resampled_means
-from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet, SampledName
-from rankbound_study.results.scores import scores_of_runs
+from rankbound_study.results.scores import read_trainings, scores_of_runs, untrained_counts
 from rankbound_study.results.study_files import StudyFiles, scan_runs, schema
-from rankbound_study.results.trained import read_trainings, untrained_counts
 from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
 
 KINDS = {"affine": AFFINE, "distribution": tuple(name for name in BOUNDED if name not in AFFINE)}
@@ -55,6 +66,106 @@ EVERY = "all"
 
 _READINGS = ("-label1", "-label2")
 """Ends of the names of two readings of the same queries, of which means contain the first."""
+
+RESAMPLES = 1999
+"""Number of permutations, and of bootstrap samples."""
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The mean effect of some cells.
+
+    Attributes:
+        n: the number of cells.
+        estimate: their mean, with its standard error and `n - 1` degrees of freedom.
+        between: the standard deviation of the true effects between cells.
+    """
+
+    n: int
+    estimate: Estimate
+    between: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the mean."""
+        return self.estimate.interval(CONFIDENCE)
+
+    @property
+    def of_new_cell(self) -> tuple[float, float]:
+        """The 95 % interval of the true effect in another such cell; NaN for two cells.
+
+        It has `n - 2` degrees of freedom (Higgins, Thompson and Spiegelhalter 2009, "A re-evaluation of random-effects
+        meta-analysis"); with few cells it covers a little less than it should.
+        """
+        if self.n < 3:
+            return math.nan, math.nan
+        error = math.hypot(self.estimate.standard_error, self.between)
+        return Estimate(self.estimate.mean, error, self.n - 2).interval(CONFIDENCE)
+
+
+def pooled(effects: Floats, covariance: Floats) -> Pooled:
+    """Return the mean of effects `(k,)` of two or more cells, whose errors have a covariance matrix `(k, k)`."""
+    k = len(effects)
+    mean, of_errors = float(effects.mean()), float(covariance.sum()) / k
+    squares = float(((effects - mean) ** 2).sum())
+    between = max(0.0, (squares - float(np.trace(covariance)) + of_errors) / (k - 1))
+    return Pooled(k, Estimate(mean, math.sqrt((of_errors + between) / k), k - 1), math.sqrt(between))
+
+
+def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
+    """Return resampled mean differences `(RESAMPLES, n_cells)`.
+
+    A topic is drawn for all cells of its source, with all its lists, at every ratio and in every reading of its labels.
+    So are clusters of trainings, for all boundings and losses of a column: drawings if there are five or more, or else
+    folds (of a drawing), or the seeds of a single fold. What seeds of a fold share, as a learning rate that one of them
+    selects, is drawn with them. With $K$ clusters, their numbers of draws are spread by $\\sqrt{K / (K - 1)}$, as a
+    bootstrap's variance is too small by this factor. Drawing topics and trainings is conservative: the variance of a
+    topic within one training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
+    """
+    random = np.random.default_rng(0)
+    sources = sorted({cell.column.source for cell in pairs})
+    names = {
+        source: sorted({unit for cell, one in pairs.items() if cell.column.source == source for unit in one.units})
+        for source in sources
+    }
+    drawn = {source: draws(random, len(names[source]), RESAMPLES) for source in sources}
+    places = {source: {name: place for place, name in enumerate(names[source])} for source in sources}
+    of_trainings: dict[object, Floats] = {}
+    means = np.empty((RESAMPLES, len(pairs)))
+    for number, (cell, one) in enumerate(pairs.items()):
+        differences = one.a - one.b
+        trained = any_over(np.isfinite(differences), 0)
+        key = (cell.column, trained.tobytes())
+        if key not in of_trainings:
+            of_trainings[key] = _drawn_trainings(random, trained, one.drawings)
+        source = cell.column.source
+        topics = drawn[source][:, [places[source][name] for name in one.units]]
+        lists = any_over(np.isfinite(differences), 2)
+        weighted = np.nan_to_num(differences) / np.maximum(lists.sum(1), 1)[:, None, None]
+        sums = topics @ weighted.reshape(len(weighted), -1)
+        weights = of_trainings[key].reshape(RESAMPLES, -1)
+        means[:, number] = (sums * weights).sum(1) / np.maximum(topics.sum(1), 1)
+    return means
+
+
+FEWEST_DRAWINGS = 5
+"""Fewer drawings are no sample of drawings: their folds are drawn instead."""
+
+
+def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings: Integers | None) -> Floats:
+    """Return the weight of each training in the mean of its fold, times its fold's, `(RESAMPLES, n_folds, n_seeds)`."""
+    cluster = np.arange(trained.size).reshape(trained.shape)
+    if trained.any(1).sum() > 1:
+        cluster = np.broadcast_to(np.arange(len(trained))[:, None], trained.shape)
+        if drawings is not None and len(np.unique(drawings[trained.any(1)])) >= FEWEST_DRAWINGS:
+            cluster = np.broadcast_to(drawings[:, None], trained.shape)
+    _, member = np.unique(cluster[trained], return_inverse=True)
+    count = int(member.max()) + 1
+    spread = math.sqrt(count / (count - 1)) if count > 1 else 0.0
+    weights = 1 + spread * (draws(random, count, RESAMPLES) - 1)
+    found = np.zeros((RESAMPLES, *trained.shape))
+    found[:, trained] = weights[:, member] / np.broadcast_to(trained.sum(1)[:, None], trained.shape)[trained]
+    return found
 
 
 @dataclass(frozen=True)
@@ -118,20 +229,11 @@ MEAN_COLUMNS = schema("text: bounds loss; int: n; float: mean low high between n
 def cells_table(found: Effects) -> pl.DataFrame:
     """Return a row per cell."""
     rows = [
-        {
-            **cell.column._asdict(),
-            "loss": cell.loss,
-            "bounding": cell.bounding,
-            "metric": cell.metric,
-            **dict(zip(("effect", "low", "high"), one.measured, strict=True)),
-            "margin": one.margin,
-            "p_holm": found.p_values[cell],
-            "alike": one.is_alike,
-            "n_topics": one.n,
-        }
+        (*column, loss, bounding, metric, *one.measured, one.margin, found.p_values[cell], one.is_alike, one.n)
         for cell, one in found.contrasts.items()
+        for loss, bounding, column, metric in (cell,)
     ]
-    return pl.DataFrame(rows, schema=CELL_COLUMNS).with_columns(pl.col("margin").fill_nan(None))
+    return pl.DataFrame(rows, schema=CELL_COLUMNS, orient="row").with_columns(pl.col("margin").fill_nan(None))
 
 
 def means_table(found: Effects) -> pl.DataFrame:
@@ -140,9 +242,8 @@ def means_table(found: Effects) -> pl.DataFrame:
         (kind, loss, one.n, one.estimate.mean, *one.interval, one.between, *one.of_new_cell)
         for kind, loss, one in (found.means() if len(found.pairs) > 1 else ())
     ]
-    return pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row").with_columns(
-        pl.col("new_low", "new_high").fill_nan(None)
-    )
+    table = pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row")
+    return table.with_columns(pl.col("new_low", "new_high").fill_nan(None))
 
 
 SAME_LOSS, OTHER_SEEDS = "one loss, up to a factor", "one loss, other seeds"
@@ -232,7 +333,8 @@ def regimes(files: StudyFiles, study: str, planted: Mapping[str, Mapping[str, fl
     counts = untrained_counts(read_trainings(*tables), _REGIME + _SYSTEM)
     untrained = dict(zip(counts.select(_REGIME + _SYSTEM).rows(), counts["n_untrained"].to_list(), strict=True))
     parts = rows.partition_by(_REGIME, maintain_order=True)
-    table = pl.DataFrame([row for part in parts for row in _regime(part, planted, untrained)], schema=REGIME_COLUMNS)
+    found = [row for part in parts for row in _regime(part, planted, untrained)]
+    table = pl.DataFrame(found, schema=REGIME_COLUMNS, orient="row")
     losses = {name: place for place, name in enumerate(LOSSES)}
     return table.sort(
         pl.col("rank").is_null(),
@@ -247,20 +349,13 @@ def regimes(files: StudyFiles, study: str, planted: Mapping[str, Mapping[str, fl
 
 def _regime(
     rows: pl.DataFrame, planted: Mapping[str, Mapping[str, float]], untrained: Mapping[tuple[object, ...], int]
-) -> Iterator[dict[str, object]]:
+) -> Iterator[tuple[object, ...]]:
     regime = rows.select(_REGIME).row(0)
     _, dataset, nsr, options = regime
     lists = rows.unique(["topic", "fold"]).filter(pl.col("p") > 0, pl.col("p") < pl.col("n")).sort("topic", "fold")
     n, p = (lists[name].to_numpy().astype(np.int64) for name in ("n", "p"))
     parameters = planted.get(SampledName.of(dataset).source, {})
-    facts = {
-        "dataset": dataset,
-        "nsr": nsr,
-        **{name: parameters.get(name) for name in PLANTED},
-        "factors": json.loads(options).get("factors"),
-        "log_sd": float(np.log(p).std()),
-        "pairs": float((p * (n - p)).mean()),
-    }
+    facts = (*map(parameters.get, PLANTED), json.loads(options).get("factors"), float(np.log(p).std()))
     # Every bounding of every loss, paired with the unbounded loss.
     pairs = {}
     for (loss,), own in sorted(rows.partition_by("loss", as_dict=True).items()):
@@ -278,15 +373,8 @@ def _regime(
         short = relevant < np.nanmedian(relevant)
         halves = [float(mean_of_known(both.differences[kept])) if short.any() else None for kept in (short, ~short)]
         not_trained = [untrained.get((*regime, cell.loss, bounding), 0) for bounding in (cell.bounding, UNBOUNDED)]
-        yield {
-            **facts,
-            **{name: getattr(cell, name) for name in ("loss", "bounding", "metric")},
-            **dict(zip(("low", "high"), percentiles(means), strict=True)),
-            **dict(zip(("effect_short", "effect_long"), halves, strict=True)),
-            "influence_cv": float(influence.std() / influence.mean()),
-            "unbounded": float(mean_of_known(per_unit(both.b))),
-            "effect": float(mean_of_known(both.differences)),
-            "n_topics": len(both.units),
-            "n_trainings": int(np.isfinite(both.a).any(0).sum()),
-            "n_untrained": sum(not_trained),
-        }
+        of_lists = float(influence.std() / influence.mean()), float((p * (n - p)).mean())
+        measured = float(mean_of_known(per_unit(both.b))), float(mean_of_known(both.differences)), *percentiles(means)
+        counts = len(both.units), int(np.isfinite(both.a).any(0).sum()), sum(not_trained)
+        names = cell.loss, cell.bounding, cell.metric
+        yield (dataset, nsr, *facts, *names, *of_lists, *measured, *halves, *counts)

@@ -1,23 +1,37 @@
-"""The results of a study, as read by the functions that decide claims.
+"""The results of a study as claims read them, and the cells of Table 5.1: scores side by side, and their differences.
 
 Claims are about MovieLens, MQ2008 and faces; a generated stand-in replaces a missing data set, so a demonstration
 decides all claims, about its stand-ins. Runs are those of the honest protocol. Those of models that did not train (see
-`rankbound_study.results.trained`) are left out, unless a claim is about training itself.
+`rankbound_study.results.scores`) are left out, unless a claim is about training itself.
+
+A cell is a loss under a bounding, on MovieLens at one negative sampling ratio or on MQ2008. Differences are bounded
+minus unbounded; their tests generalise to topics (whole users or queries) and, with several seeds, to trainings. MQ2008
+is the reading in which a label of 1 is relevant, which fits the printed numbers.
 """
 
+import math
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
-from rankbound_study.claims.verdict import MissingEvidence, Untrained
+from rankbound.compare import Pair, PairedScores
+from rankbound.compare.comparison import LEVEL, TIE
+from rankbound.compare.scores import Floats, Integers, Mask, any_over, mean_of_known, per_unit
+from rankbound.compare.statistics import CONFIDENCE, Estimate, corrected, over_trainings, over_units, seed_deviation
+from rankbound.texts import quantity
+from rankbound_study.claims.verdicts import MissingEvidence, Untrained
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
-from rankbound_study.results.study_files import scan_runs
-from rankbound_study.results.trained import JOB, read_trainings
-from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED
+from rankbound_study.results.scores import JOB, read_trainings, scores_of_runs
+from rankbound_study.results.study_files import scan_runs, schema, signed
+from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "n", "p", "epoch")
 
@@ -64,44 +78,34 @@ class Evidence:
         if not len(self._untrained):
             return True
         own = self._untrained.filter(study=self.study, protocol=HONEST, loss=loss, bounding=bounding)
-        found = [one for one in columns if len(own.filter(self._is_on(one.dataset, one.nsr)))]
+        found = [one for one in columns if len(own.filter(self._is_on(one)))]
         self.left_out.update(_described(loss, bounding, one) for one in found)
         return not found
 
-    def cell(
-        self, dataset: str, nsr: int | None = None, *, selection: str = SELECTIONS[HONEST], study: str = ""
-    ) -> pl.LazyFrame:
-        """Scan the rows of one data set (at one ratio), of trained models and controls.
+    def cell(self, column: DataSet, *, selection: str = SELECTIONS[HONEST], study: str = "") -> pl.LazyFrame:
+        """Scan the rows of one data set, of trained models and controls.
 
         Args:
-            dataset: its name in claims: `movielens`, `mq2008-label1`, `aaf`.
-            nsr: sampled negatives per relevant item; None for judged lists and pictures.
+            column: the data set, by its name in claims: `movielens`, `mq2008-label1`, `aaf`.
             selection: the part that picked the epoch.
             study: a study other than the evidence's own, such as `neural` for the comparisons.
 
         Raises:
             MissingEvidence: there are no such rows.
         """
-        chosen = (
-            (pl.col("study") == (study or self.study))
-            & (pl.col("protocol") == HONEST)
-            & self._is_on(dataset, nsr)
-            & ((pl.col("selection") == selection) | (pl.col("loss") == "none"))
-        )
-        rows = self._scan(self.runs, "runs").filter(chosen)
+        picked = (pl.col("selection") == selection) | (pl.col("loss") == "none")
+        rows = self._scan(self.runs, "runs").filter(self._is_of(study or self.study), self._is_on(column), picked)
         if rows.select(pl.len()).collect().item() == 0:
-            ratio = "" if nsr is None else f" at NSR {nsr}"
-            raise MissingEvidence(
-                f"no {HONEST} runs on {dataset}{ratio}: protocols and datasets of the configuration leave them out"
-            )
+            ratio = "" if column.nsr is None else f" at NSR {column.nsr}"
+            lacking = f"no {HONEST} runs on {column.dataset}{ratio}"
+            raise MissingEvidence(f"{lacking}: protocols and datasets of the configuration leave them out")
         return self._that_trained(rows)
 
-    def epochs_of(self, dataset: str, nsr: int | None = None) -> pl.LazyFrame:
+    def epochs_of(self, column: DataSet) -> pl.LazyFrame:
         """Scan the epochs of the study's own honest trainings on a data set."""
-        chosen = self._is_on(dataset, nsr) & (pl.col("study") == self.study) & (pl.col("protocol") == HONEST)
-        return self._scan(self.epochs, "epochs").filter(chosen)
+        return self._scan(self.epochs, "epochs").filter(self._is_on(column), self._is_of(self.study))
 
-    def varied(self, experiment: str, dataset: str, nsr: int | None = None) -> dict[str, pl.LazyFrame]:
+    def varied(self, experiment: str, column: DataSet) -> dict[str, pl.LazyFrame]:
         """Scan the rows of every variant of an experiment on a data set, by the variant's name (`f16`).
 
         The same models under the study's own settings are in `cell`.
@@ -110,16 +114,14 @@ class Evidence:
             MissingEvidence: the experiment did not run there.
             Untrained: it ran, but none of its models trained.
         """
-        found = self.variants(experiment, dataset, nsr)
+        found = self.variants(experiment, column)
         if not found:
-            if self.note_untrained(experiment, dataset, nsr):
-                raise Untrained(f"The experiment {experiment} ran on {DataSet(dataset, nsr)}, but no model trained")
-            raise MissingEvidence(f"the experiment {experiment} did not run on {dataset}: see config.yaml")
+            if self.note_untrained(experiment, column):
+                raise Untrained(f"The experiment {experiment} ran on {column}, but no model trained")
+            raise MissingEvidence(f"the experiment {experiment} did not run on {column.dataset}: see config.yaml")
         return {name: rows.filter(pl.col("selection") == SELECTIONS[HONEST]) for name, rows in found.items()}
 
-    def variants(
-        self, experiment: str, dataset: str, nsr: int | None = None, *, of_epochs: bool = False
-    ) -> dict[str, pl.LazyFrame]:
+    def variants(self, experiment: str, column: DataSet, *, of_epochs: bool = False) -> dict[str, pl.LazyFrame]:
         """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run.
 
         Without a name of an experiment, the variants are those of all, by `factors-f16`.
@@ -127,19 +129,18 @@ class Evidence:
         Variants none of whose models trained are left out, and noted in `left_out`.
         """
         path = self.experiment_epochs if of_epochs else self.experiments
-        rows = self._scan(path, "experiments").filter(self._is_in(experiment), self._is_on(dataset, nsr))
+        rows = self._scan(path, "experiments").filter(self._is_in(experiment), self._is_on(column))
         rows = self._that_trained(rows)
-        self.note_untrained(experiment, dataset, nsr)
+        self.note_untrained(experiment, column)
         names = rows.select("study").unique().sort("study").collect()["study"].to_list()
         start = self._start(experiment)
         return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
 
-    def note_untrained(self, experiment: str, dataset: str, nsr: int | None = None) -> list[str]:
+    def note_untrained(self, experiment: str, column: DataSet) -> list[str]:
         """Note in `left_out` the jobs of an experiment with a training that did not train; return their names."""
         if not len(self._untrained):
             return []
-        own = self._untrained.filter(self._is_in(experiment), self._is_on(dataset, nsr))
-        start, column = self._start(experiment), DataSet(dataset, nsr)
+        own, start = self._untrained.filter(self._is_in(experiment), self._is_on(column)), self._start(experiment)
         jobs = own.select("study", "loss", "bounding").rows()
         names = [_described(loss, bounding, column, study.removeprefix(start)) for study, loss, bounding in jobs]
         self.left_out.update(names)
@@ -156,20 +157,18 @@ class Evidence:
     def _is_in(self, experiment: str) -> pl.Expr:
         return pl.col("study").str.starts_with(self._start(experiment))
 
-    def _is_on(self, dataset: str, nsr: int | None) -> pl.Expr:
-        return (pl.col("dataset") == self._named(dataset)) & pl.col("nsr_test").eq_missing(pl.lit(nsr))
+    def _is_of(self, study: str) -> pl.Expr:
+        return (pl.col("study") == study) & (pl.col("protocol") == HONEST)
+
+    def _is_on(self, column: DataSet) -> pl.Expr:
+        return (pl.col("dataset") == self._named(column.dataset)) & pl.col("nsr_test").eq_missing(pl.lit(column.nsr))
 
     def ratios(self, dataset: str) -> list[int]:
-        """Return the negative sampling ratios of the honest runs on a data set of ratings; 0 is none."""
-        rows = self._scan(self.runs, "runs").filter(
-            pl.col("dataset") == self._named(dataset),
-            pl.col("protocol") == HONEST,
-            pl.col("study") == self.study,
-            pl.col("nsr_test") > 0,
-        )
-        found: list[int] = rows.select("nsr_test").unique().sort("nsr_test").collect()["nsr_test"].to_list()
+        """Return the negative sampling ratios of the study's honest trainings on a data set of ratings; 0 is none."""
+        name = self._named(dataset)
+        found = [one.nsr for one in self.data_sets if one.dataset == name and one.nsr]
         if not found:
-            raise MissingEvidence(f"no honest runs on {dataset}")
+            raise MissingEvidence(f"no honest runs of trained models on {dataset}")
         return found
 
     @cached_property
@@ -177,8 +176,8 @@ class Evidence:
         """The data sets of the study's own honest trainings, in the order of all tables; none without runs."""
         if self.runs is None:
             return ()
-        own = (pl.col("protocol") == HONEST) & (pl.col("study") == self.study) & (pl.col("loss") != "none")
-        found = scan_runs(self.runs).filter(own).select("dataset", "nsr_test").unique().collect()
+        own = self._scan(self.runs, "runs").filter(self._is_of(self.study), pl.col("loss") != "none")
+        found = own.select("dataset", "nsr_test").unique().collect()
         return tuple(sorted(map(DataSet._make, found.rows()), key=lambda one: one.place))
 
     @cached_property
@@ -191,25 +190,20 @@ class Evidence:
     def _that_trained(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         if not len(self._untrained):
             return rows
-        names = rows.collect_schema().names()
-        key = [name for name in JOB if name in names]
-        return rows.join(
-            self._untrained.select(key).lazy(), on=key, how="anti", nulls_equal=True, maintain_order="left"
-        )
+        return rows.join(self._untrained.lazy(), on=JOB, how="anti", nulls_equal=True, maintain_order="left")
 
     def _named(self, dataset: str) -> str:
         """Return the name of the data set, or of its stand-in."""
         for name in (dataset, f"{SYNTHETIC}{dataset}"):
             if name in self._data_sets:
                 return name
-        raise MissingEvidence(f"no runs on {dataset}")
+        raise MissingEvidence(f"no runs on {dataset}" if self._data_sets else "no runs: no file of them was given")
 
     @cached_property
     def _data_sets(self) -> frozenset[str]:
-        files = [path for path in (self.runs, self.experiments) if path is not None]
-        return frozenset(
-            name for path in files for name in scan_runs(path).select("dataset").unique().collect()["dataset"]
-        )
+        """The names of all data sets."""
+        scans = [scan_runs(path) for path in (self.runs, self.experiments) if path is not None]
+        return frozenset(name for scan in scans for name in scan.select("dataset").unique().collect()["dataset"])
 
     @staticmethod
     def _scan(path: Path | None, what: str) -> pl.LazyFrame:
@@ -221,3 +215,389 @@ class Evidence:
 def _described(loss: str, bounding: str, column: DataSet, variant: str = "") -> str:
     of_variant = f" (variant {variant})" if variant else ""
     return f"{loss} {'unbounded' if bounding == UNBOUNDED else f'with {bounding} bounding'} on {column}{of_variant}"
+
+
+CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
+METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
+MOVIELENS, MQ2008 = "movielens", "mq2008-label1"
+
+SHARE = "share"
+"""In the place of a metric: a share of lists."""
+
+OF_LISTS, OF_FIRST_PLACES, OF_SHARES = 0.002, 0.005, 0.01
+"""Smallest differences of means that matter: in metrics of whole lists, in those of the first places, and in shares of
+lists and of pairs. docs/statistics.md has the reasons; every claim about a metric uses these alone."""
+
+COLLAPSE = 5 * OF_LISTS
+"""Drop in the mean that counts as a collapse, or as strong."""
+
+_CHOSEN: dict[str, float] = {}
+
+
+def choose_smallest_effects(effects: Mapping[str, float]) -> None:
+    """Decide about these metrics (`share`: about shares of lists) by other smallest differences from now on."""
+    _CHOSEN.update(effects)
+
+
+def smallest_effect(metric: str) -> float:
+    """Return the smallest difference that matters in a metric; NaN without one."""
+    if not metric:
+        return math.nan
+    if metric in _CHOSEN:
+        return _CHOSEN[metric]
+    if metric in (SHARE, "PairAccuracy"):
+        return OF_SHARES
+    return OF_FIRST_PLACES if "@" in metric or metric == "RR" else OF_LISTS
+
+
+class Cell(NamedTuple):
+    """A bounding of a loss in a column, on one metric."""
+
+    loss: str
+    bounding: str
+    column: DataSet
+    metric: str
+
+    def __str__(self) -> str:
+        bounding = "affine" if repeats(self.loss, self.bounding) else self.bounding
+        return f"{self.loss} with {bounding} bounding on {self.column}"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A mean difference with its error.
+
+    Attributes:
+        estimate: the mean and its error over topics and trainings, or over topics alone if there are fewer than three
+            trainings or a fold has one seed.
+        margin: the smallest difference that matters in its metric; NaN for what is no difference of means.
+        n: the number of topics; 0 where no number of them would narrow the interval as that of a mean.
+        training_variance: the part of the mean's variance that is due to trainings; 0 for one seed.
+        seeds: the number of seeds.
+        is_repeated: the error covers other trainings; of one training alone, no difference is shown to be small.
+    """
+
+    estimate: Estimate
+    margin: float
+    n: int
+    training_variance: float = 0.0
+    seeds: int = 1
+    is_repeated: bool = True
+
+    @property
+    def mean(self) -> float:
+        """The mean difference."""
+        return self.estimate.mean
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the difference."""
+        return self.estimate.interval(CONFIDENCE)
+
+    @property
+    def measured(self) -> tuple[float, float, float]:
+        """The mean and its interval: `value`, `low` and `high` of a verdict."""
+        return self.mean, *self.interval
+
+    def named(self, *names: str) -> dict[str, float]:
+        """Return the mean and the ends of its interval by names, such as those of columns."""
+        return dict(zip(names, self.measured, strict=True))
+
+    def __str__(self) -> str:
+        return signed(self.mean)
+
+    @property
+    def range(self) -> str:
+        """The interval as text: `+0.0001 to +0.0042`."""
+        return " to ".join(map(signed, self.interval))
+
+    @property
+    def points(self) -> str:
+        """The mean difference of two shares, in percentage points."""
+        return f"{100 * self.mean:+.2f}"
+
+    @property
+    def points_range(self) -> str:
+        """Its interval as text."""
+        return " to ".join(f"{100 * end:+.2f}" for end in self.interval)
+
+    def p_value(self) -> float:
+        """Return the two-sided p-value of no difference."""
+        return self.estimate.p_value()
+
+    def p_above(self, limit: float) -> float:
+        """Return the one-sided p-value, small for differences above the limit."""
+        return self.estimate.p_above(limit)
+
+    def p_below(self, limit: float) -> float:
+        """Return the one-sided p-value, small for differences below the limit."""
+        return self.estimate.p_below(limit)
+
+    def p_within(self, limit: float = math.nan) -> float:
+        """Return the p-value, small for differences within the limit (NaN: the margin) on both sides of zero.
+
+        Both one-sided tests have to be significant.
+        """
+        if math.isnan(limit):
+            limit = self.margin if self.is_repeated else 0.0
+        return max(self.p_above(-limit), self.p_below(limit)) if limit > 0 else 1.0
+
+    def p_beyond(self, limit: float = math.nan) -> float:
+        """Return the two-sided p-value, small for differences beyond the limit, or the margin, on either side."""
+        limit = self.margin if math.isnan(limit) else limit
+        return min(1.0, 2 * min(self.p_above(limit), self.p_below(-limit))) if limit > 0 else 1.0
+
+    @property
+    def is_alike(self) -> bool:
+        """The difference is within the margin."""
+        return self.p_within() <= LEVEL
+
+    @property
+    def is_no_lower(self) -> bool:
+        """The difference is significantly above minus the margin."""
+        return self.is_repeated and self.p_above(-self.margin) <= LEVEL
+
+
+@lru_cache(maxsize=16)
+def columns(evidence: Evidence, *datasets: str) -> tuple[DataSet, ...]:
+    """Return the columns of these data sets; MissingEvidence if one has no runs."""
+    found: list[DataSet] = []
+    for dataset in datasets or (MOVIELENS, MQ2008):
+        ratios = evidence.ratios(dataset) if dataset == MOVIELENS else [None]
+        found += [DataSet(dataset, nsr) for nsr in ratios]
+    return tuple(found)
+
+
+def several_ratios(evidence: Evidence) -> tuple[DataSet, ...]:
+    """Return the columns of MovieLens; MissingEvidence if there is only one."""
+    found = columns(evidence, MOVIELENS)
+    if len(found) < 2:
+        raise MissingEvidence(f"{found[0]} alone shows no trend over ratios: add others to nsr of interactions")
+    return found
+
+
+def judge(loss: str) -> str:
+    """Return the metric that judges a loss."""
+    return JUDGED_BY.get(loss, loss)
+
+
+def cells(
+    evidence: Evidence,
+    losses: Iterable[str] = LOSSES,
+    boundings: Iterable[str] = BOUNDED,
+    datasets: Iterable[str] = (),
+    metrics: Iterable[str] = (),
+    lowest_ratio: bool = False,
+    higher_ratios: bool = False,
+) -> list[Cell]:
+    """Return the distinct cells of some axes, or those at the lowest ratio, or at all others.
+
+    By default they are those of Table 5.1, each on the metric that judges its loss. Cells that did not train, or whose
+    unbounded loss did not, are left out.
+
+    Raises:
+        Untrained: none is left.
+    """
+    where = several_ratios(evidence)[1:] if higher_ratios else columns(evidence, *datasets)
+    every = list(product(losses, where[:1] if lowest_ratio else where, boundings))
+    trained = [
+        (loss, column, bounding)
+        for loss, column, bounding in every
+        if evidence.trained(loss, UNBOUNDED, column) and evidence.trained(loss, bounding, column)
+    ]
+    if every:
+        some_trained(trained, "bounded loss")
+    return [
+        Cell(loss, bounding, column, metric)
+        for loss, column, bounding in trained
+        if is_distinct(loss, bounding)
+        for metric in metrics or (judge(loss),)
+    ]
+
+
+def some_trained(those: Collection[object], what: str) -> None:
+    """Raise Untrained if there are none of those that did train."""
+    if not those:
+        raise Untrained(f"No {what} trained on these data, so that no scores are left to compare")
+
+
+def is_distinct(loss: str, bounding: str, standing: str = AFFINE[0]) -> bool:
+    """Return False if a bounding repeats another one of its loss, in whose cell both are.
+
+    The affine boundings of the nRBP loss weigh lists by 1, 2 and 2 over P (N - P): one training up to the loss' scale,
+    which Adam cancels. They are replicas of one training: the cell of the first has the mean of all.
+    """
+    return not repeats(loss, bounding) or bounding == standing
+
+
+def repeats(loss: str, bounding: str) -> bool:
+    """Return True for the replicas of one training: the affine boundings of the nRBP loss."""
+    return loss == "nRBP" and bounding in AFFINE
+
+
+def pairs(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Pair]:
+    """Pair the scores of every cell with those of the unbounded loss."""
+    return {cell: pair(evidence, cell) for cell in of}
+
+
+def contrasts(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Contrast]:
+    """Return every cell's difference from the unbounded loss."""
+    return {cell: contrast(one) for cell, one in pairs(evidence, of).items()}
+
+
+def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED) -> Pair:
+    """Pair the scores of a cell with those of another bounding of its loss.
+
+    Raises:
+        MissingEvidence: one of them did not run, or there are too few topics for a test.
+        Untrained: one of them did not train.
+    """
+    for bounding in (cell.bounding, other):
+        if not evidence.trained(cell.loss, bounding, cell.column):
+            raise Untrained(f"A loss that it is about did not train: {cell.loss}, bounding {bounding}, {cell.column}")
+    found = scores(evidence, cell.metric, cell.loss, cell.column)
+    for bounding in (cell.bounding, other):
+        place(found, bounding, f"{cell.loss} with bounding {bounding} on {cell.column}")
+    if repeats(cell.loss, cell.bounding) and not repeats(cell.loss, other):
+        # A bounding with replicas has the mean of all that ran: none stands for the others.
+        replicas = [place for place, name in enumerate(found.systems) if name in AFFINE]
+        own = found.values.copy()
+        own[list(found.systems).index(cell.bounding)] = mean_of_known(np.moveaxis(found.values[replicas], 0, -1))
+        found = replace(found, values=own)
+    both = found.pair(cell.bounding, other)
+    enough(len(both.units), f"of {cell.column} with a score of {cell}")
+    return both
+
+
+def place(found: PairedScores, system: str, what: str) -> int:
+    """Return a system's place among the scores; MissingEvidence, which names it in full, if it did not run."""
+    if system not in found.systems:
+        raise MissingEvidence(f"no honest runs of {what}")
+    return list(found.systems).index(system)
+
+
+def enough(count: int, what: str) -> None:
+    """Raise MissingEvidence for fewer than two topics."""
+    if count < 2:
+        raise MissingEvidence(f"{quantity(count, 'topic')} {what}; a test takes two")
+
+
+def contrast(of: Pair) -> Contrast:
+    """Return the difference of the two."""
+    return contrast_of(of.a - of.b, of.drawings, of.metric)
+
+
+def contrast_of(differences: Floats, drawings: Integers | None = None, metric: str = "") -> Contrast:
+    """Return the mean of differences `(n_units, n_folds, n_seeds)` in a metric."""
+    trained = any_over(np.isfinite(differences), 0)
+    seeds = int(any_over(trained, 0).sum())
+    variance = seed_deviation(differences) ** 2 * any_over(trained, 1).sum() / max(trained.sum(), 1)
+    known = float(variance) if np.isfinite(variance) else 0.0
+    repeated = over_trainings(differences, drawings) is not None
+    measured = estimate(differences, drawings)
+    return Contrast(measured, smallest_effect(metric), len(differences), known, seeds, repeated)
+
+
+def estimate(differences: Floats, drawings: Integers | None = None) -> Estimate:
+    """Estimate the mean of differences `(n_units, n_folds, n_seeds)` over units, and over trainings if it can be.
+
+    Differences due to rounding count as zero. `drawings` `(n_folds,)` are those of the folds.
+    """
+    differences = np.where(np.abs(differences) <= TIE, 0.0, differences)
+    return over_trainings(differences, drawings) or over_units(per_unit(differences))
+
+
+def kept_units(of: Pair, kept: Mask) -> Pair:
+    """Keep some topics of a pair."""
+    names = [name for name, one in zip(of.units, kept, strict=True) if one]
+    members = None if of.members is None else of.members[kept]
+    return replace(of, a=of.a[kept], b=of.b[kept], units=names, members=members)
+
+
+@lru_cache(maxsize=512)
+def scores(evidence: Evidence, metric: str, loss: str, column: DataSet) -> PairedScores:
+    """Return the scores of all boundings of a loss, by name; the list sizes `n` and `p` are metrics here, too."""
+    return scores_of_runs(_rows(evidence, loss, column), metric, by=("bounding",))
+
+
+def values(evidence: Evidence, metric: str, loss: str, column: DataSet, bounding: str = UNBOUNDED) -> Floats:
+    """Return the scores `(n_topics, n_folds, n_seeds)` of a bounding of a loss."""
+    found = scores(evidence, metric, loss, column)
+    own: Floats = found.values[place(found, bounding, f"{loss} with bounding {bounding} on {column}")]
+    return own
+
+
+@lru_cache(maxsize=64)
+def control_scores(evidence: Evidence, metric: str, column: DataSet) -> PairedScores:
+    """Return the scores of the untrained models, by name; without such models there are no systems."""
+    rows = _rows(evidence, "none", column)
+    if rows.is_empty():
+        return PairedScores([], [], np.empty((0, 0, 1, 1)))
+    return scores_of_runs(rows, metric, by=("model",))
+
+
+@lru_cache(maxsize=64)
+def _rows(evidence: Evidence, loss: str, column: DataSet) -> pl.DataFrame:
+    rows = evidence.cell(column).filter(pl.col("loss") == loss)
+    found = rows.select(*KEY, *METRICS).collect()
+    if found.is_empty() and loss != "none":
+        raise MissingEvidence(f"no honest runs of {loss} on {column}")
+    return found
+
+
+COLUMNS = schema(
+    "text: dataset; int8: nsr; text: model loss bounding metric; float: margin change change_margin p_value"
+)
+SIGNIFICANT = f"p at most {LEVEL} after Holm's correction over the distinct bounded cells of the table"
+
+
+def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """Return half of the 95 % interval of each cell's mean, and its change relative to the unbounded loss.
+
+    `change` and `change_margin` are over topics with scores of both losses; `p_value` is uncorrected.
+    """
+    rows = []
+    for part in frame.rename({"nsr_test": "nsr"}).partition_by("dataset", "nsr", "model", "loss", maintain_order=True):
+        scores, first = scores_of_runs(part, metric, by=("bounding",)), part.row(0, named=True)
+        for bounding, own in zip(scores.systems, scores.values, strict=True):
+            row = {name: first.get(name) for name in COLUMNS} | {"bounding": bounding, "metric": metric}
+            known = own[any_over(np.isfinite(own), (1, 2))]
+            row["margin"] = _half_width(estimate(known, scores.drawings)) if len(known) > 1 else None
+            if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
+                both = scores.pair(bounding, UNBOUNDED)
+                if len(both.units) > 1:
+                    found = contrast(both).estimate
+                    row |= {"change": found.mean, "change_margin": _half_width(found), "p_value": found.p_value()}
+            rows.append(row)
+    return pl.DataFrame(rows, schema=COLUMNS)
+
+
+def _half_width(of: Estimate) -> float:
+    return of.interval(CONFIDENCE)[1] - of.mean
+
+
+def significance(change: float | None, p_value: float | None) -> int:
+    """Return 1 where a bounded loss is significantly better than the unbounded one, -1 where it is worse, else 0."""
+    if change is None or p_value is None or p_value > LEVEL:
+        return 0
+    return 1 if change > 0 else -1
+
+
+def holm_adjusted(table: pl.DataFrame) -> pl.Series:
+    """Return the p-values of changes, corrected over the distinct cells that the thesis prints; null for all others.
+
+    A bounding that repeats another one (`is_distinct`) is corrected in its place, as one cell of the same family.
+    """
+    cells = table.select("loss", "bounding").rows()
+    found = pl.Series("p_holm", [None] * len(table), dtype=pl.Float64)
+    for bounding in reversed(AFFINE):
+        family = pl.Series([is_distinct(loss, one, bounding) for loss, one in cells], dtype=pl.Boolean)
+        own = table.with_columns(pl.when(pl.col("as_printed") & family).then("p_value"))
+        found = adjusted_p_values(own).fill_null(found)
+    return found
+
+
+def adjusted_p_values(table: pl.DataFrame) -> pl.Series:
+    """Return the p-values of a table, corrected over all of them; null where there is none."""
+    found = corrected(table["p_value"].fill_null(math.nan).to_list())
+    return pl.Series("p_holm", found, dtype=pl.Float64).fill_nan(None)

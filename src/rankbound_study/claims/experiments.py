@@ -21,12 +21,16 @@ from rankbound.compare import Pair
 from rankbound.compare.comparison import LEVEL
 from rankbound.compare.statistics import Estimate, over_units
 from rankbound.losses.sampled import warp_penalty, warp_rank
-from rankbound_study.claims.cells import (
+from rankbound_study.claims import varied
+from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
+from rankbound_study.claims.evidence import (
     COLLAPSE,
+    KEY,
     MOVIELENS,
     MQ2008,
     Cell,
     Contrast,
+    Evidence,
     cells,
     contrast,
     contrast_of,
@@ -36,46 +40,15 @@ from rankbound_study.claims.cells import (
     judge,
     pair,
 )
-from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
-from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.means import on_same_users
 from rankbound_study.claims.registry import decides, shape
-from rankbound_study.claims.rules import (
-    HALF,
-    RULES,
-    Family,
-    Key,
-    Sample,
-    adjusted,
-    among,
-    by_p,
-    share_of,
-    together,
-)
-from rankbound_study.claims.varied import (
-    SYSTEMS,
-    USUAL,
-    Training,
-    column_of,
-    columns_of,
-    on_the_same_lists,
-    order_kept,
-    p_exchanged,
-    pair_in,
-    paired,
-    picked_by_validation,
-    picked_rows,
-    side_by_side,
-    trainings,
-    usual_beside,
-    variants,
-)
-from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence, Ruling, Verdict, each_way, holds
+from rankbound_study.claims.rules import HALF, RULES, Family, Key, Sample, adjusted, among, by_p, share_of, together
+from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, Verdict, each_way, holds
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
-SIZES = ("f16", USUAL, "f64")
+SIZES = ("f16", varied.USUAL, "f64")
 """16, 32 and 64 factors: the variants of the experiment `factors`, with the study's own size between them."""
 
 _LIST = ("topic", "fold", "seed", "drawing")
@@ -87,15 +60,15 @@ OFTEN = 1 / 3
 @decides("T20")
 def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | Verdict:
     """Decide by the mean of all losses with 64 factors minus 16, and by losses that exchange places between sizes."""
-    column = column_of(evidence, "factors")
-    found = variants(evidence, "factors", column)
+    column = varied.column_of(evidence, "factors")
+    found = varied.variants(evidence, "factors", column)
     sizes = [found[name] for name in SIZES if name in found]
     if len(sizes) < len(SIZES):
         return Verdict(INCONCLUSIVE, f"{len(sizes)} of {len(SIZES)} sizes have scores: a trend takes all of them.")
     means = [rows.group_by(_LIST).agg(pl.col("nDCG").fill_nan(None).mean()).sort(_LIST) for rows in sizes]
     of_sizes = pl.concat(rows.with_columns(size=pl.lit(str(place))) for place, rows in enumerate(means))
     gain = contrast(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
-    order = order_kept(sizes, "nDCG")
+    order = varied.order_kept(sizes, "nDCG")
     texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
     verdict = together(by_p(gain.p_above(0.0), gain.p_below(gain.margin)), order.verdict)
     facts = {"means": texts, "column": column, "gain": gain, "order": order}
@@ -118,12 +91,12 @@ class Varied(NamedTuple):
 @shape("variants")
 def variants_minus_usual(evidence: Evidence, experiment: str, dataset: str) -> Mapping[Varied, Contrast]:
     """Return every variant of an experiment minus the study's own setting, by loss and bounding."""
-    found = dict(variants(evidence, experiment, DataSet(dataset, None)))
-    usual = found.pop(USUAL)
+    found = dict(varied.variants(evidence, experiment, DataSet(dataset, None)))
+    usual = found.pop(varied.USUAL)
     return {
-        Varied(name, *training): paired(rows, usual, training)
+        Varied(name, *training): varied.paired(rows, usual, training)
         for name, rows in found.items()
-        for training in trainings(rows)
+        for training in varied.trainings(rows)
     }
 
 
@@ -137,22 +110,22 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     """
     changes: dict[tuple[object, ...], Contrast] = {}
     untuned, at_ends, orders = set[tuple[object, ...]](), [], {}
-    experiments = {"sgd-movielens": column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
+    experiments = {"sgd-movielens": varied.column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
     for experiment, column in experiments.items():
-        rows = dict(variants(evidence, experiment, column))
-        adam = rows.pop(USUAL)
-        picked = picked_by_validation(evidence, experiment, column)
-        if not set(trainings(adam)) <= set(picked):
+        rows = dict(varied.variants(evidence, experiment, column))
+        adam = rows.pop(varied.USUAL)
+        picked = varied.picked_by_validation(evidence, experiment, column)
+        if not set(varied.trainings(adam)) <= set(picked):
             raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
-        picked = {key: name for key, name in picked.items() if key in trainings(adam) and is_distinct(*key)}
+        picked = {key: name for key, name in picked.items() if key in varied.trainings(adam) and is_distinct(*key)}
         rates = {name: float(json.loads(own["options"][0])["learning_rate"]) for name, own in rows.items()}
         ends = [key for key, name in picked.items() if rates[name] in (min(rates.values()), max(rates.values()))]
-        best = picked_rows(rows, picked)
+        best = varied.picked_rows(rows, picked)
         beside = adam.join(best, on=["loss", "bounding"], how="semi")
-        changes |= {(column, *key): paired(best, beside, key) for key in picked}
+        changes |= {(column, *key): varied.paired(best, beside, key) for key in picked}
         untuned |= {(column, *key) for key in ends}
         at_ends.append(f"{len(ends)} of {len(picked)} on {column}")
-        orders[column] = order_kept([best, beside], "nDCG", ends)
+        orders[column] = varied.order_kept([best, beside], "nDCG", ends)
     family = Family(changes)
     often = share_of(
         [one.p_above(0.0) for one in changes.values()],
@@ -191,7 +164,8 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     states = _states(found)
     by_metric = {cell: (states[own_cell], states[cell]) for cell, own_cell in on_own.items() if cell != own_cell}
     # Halved: at most one of the two orders of signs can reach the level where signs are not opposite.
-    p_values = {cell: p_exchanged([found[on_own[cell]].estimate, found[cell].estimate]) / 2 for cell in by_metric}
+    both_of = {cell: [found[one].estimate for one in (on_own[cell], cell)] for cell in by_metric}
+    p_values = {cell: varied.p_exchanged(both) / 2 for cell, both in both_of.items()}
     opposite = [cell for cell, p_value in adjusted(p_values).items() if p_value <= LEVEL]
     named = [f"{key[0]} with {key[1]} bounding {own[key]} becomes {other[key]}" for key in turned or by_ratio]
     shown = [f"{cell}: {found[on_own[cell]]} on its own, {found[cell]} on {cell.metric}" for cell in opposite]
@@ -208,19 +182,19 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     return Ruling(verdict, facts, len(opposite) / len(by_metric), n=len(by_ratio) + len(by_metric))
 
 
-def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[Training, tuple[Pair, Pair]]]:
+def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[varied.Training, tuple[Pair, Pair]]]:
     """Return the tested data set, the higher ratio, and bounded beside unbounded losses trained at either ratio."""
-    column = column_of(evidence, RATIOS_EXPERIMENT)
-    lazy = next(iter(evidence.varied(RATIOS_EXPERIMENT, column.dataset, column.nsr).values()))
+    column = varied.column_of(evidence, RATIOS_EXPERIMENT)
+    lazy = next(iter(evidence.varied(RATIOS_EXPERIMENT, column).values()))
     rows = lazy.select("nsr_train", *KEY, *JUDGES).collect()
     trained_at = rows.select(pl.col("nsr_train").max()).item()
     rows = rows.filter(nsr_train=trained_at)
-    both = on_the_same_lists(rows, usual_beside(evidence, column, rows))
+    both = varied.on_the_same_lists(rows, varied.usual_beside(evidence, column, rows))
     found = {}
-    for loss, bounding in (one for one in trainings(both[0]) if one[1] != UNBOUNDED):
+    for loss, bounding in (one for one in varied.trainings(both[0]) if one[1] != UNBOUNDED):
         where = f"as bounding of {loss}, at both ratios"
         higher, usual = (
-            pair_in(of.filter(loss=loss), judge(loss), "bounding", (bounding, UNBOUNDED), where) for of in both
+            varied.pair_in(of.filter(loss=loss), judge(loss), "bounding", (bounding, UNBOUNDED), where) for of in both
         )
         found[loss, bounding] = usual, higher
     if not found:
@@ -260,15 +234,16 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
             rank = warp_rank(torch.tensor(scores), true)
             one_weight = float(warp_penalty(rank, torch.tensor([1.0])))
             cases.append(float(warp_penalty(rank, "constant", 1)) == one_weight == error)
-    ran = [columns[0] for dataset in (MQ2008, MOVIELENS) if (columns := columns_of(evidence, "warp", dataset))]
+    ran = [columns[0] for dataset in (MQ2008, MOVIELENS) if (columns := varied.columns_of(evidence, "warp", dataset))]
     if not ran:
         raise MissingEvidence("the experiment warp did not run: see experiments in config.yaml")
     precision, texts = {}, []
     for column in ran:
-        lazy = next(iter(evidence.varied("warp", column.dataset, column.nsr).values()))
+        lazy = next(iter(evidence.varied("warp", column).values()))
         rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, PRECISION, "AP").collect()
         where = f"on lists of {column} longer than {PLACES}"
-        one, ap = (contrast(pair_in(rows, metric, "loss", (SPREAD, FIRST), where)) for metric in (PRECISION, "AP"))
+        both = [varied.pair_in(rows, metric, "loss", (SPREAD, FIRST), where) for metric in (PRECISION, "AP")]
+        one, ap = map(contrast, both)
         precision[column] = one
         texts.append(f"{one} in precision at 10 ({one.range}) and {ap} in average precision on {column}")
     family = Family(precision)
@@ -291,15 +266,15 @@ class Other(NamedTuple):
 @shape("loss_minus_others")
 def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: str) -> Mapping[Other, Contrast]:
     """Return a loss minus every other one of an experiment, each unbounded and at the rate that validation picks."""
-    column = column_of(evidence, experiment)
-    lazy = evidence.varied(experiment, column.dataset, column.nsr)
+    column = varied.column_of(evidence, experiment)
+    lazy = evidence.varied(experiment, column)
     rows = {name: one.select(*KEY, metric).collect() for name, one in lazy.items()}
-    picked = picked_by_validation(evidence, experiment, column, metric)
+    picked = varied.picked_by_validation(evidence, experiment, column, metric)
     others = [name for name, bounding in sorted(picked) if name != loss and bounding == UNBOUNDED]
     if (loss, UNBOUNDED) not in picked or not others:
         raise MissingEvidence(f"the experiment {experiment} has no {loss} loss beside others: see config.yaml")
-    best, where = picked_rows(rows, picked), f"of {column} in the experiment {experiment}"
-    return {Other(one, column): contrast(pair_in(best, metric, "loss", (loss, one), where)) for one in others}
+    best, where = varied.picked_rows(rows, picked), f"of {column} in the experiment {experiment}"
+    return {Other(one, column): contrast(varied.pair_in(best, metric, "loss", (loss, one), where)) for one in others}
 
 
 DISTRIBUTION, TILTED = "distribution", "distribution(tilt="
@@ -309,16 +284,16 @@ DISTRIBUTION, TILTED = "distribution", "distribution(tilt="
 def tilted_minus_random(evidence: Evidence) -> Mapping[str, Contrast]:
     """Return tilted minus random orders for every loss, data set and tilt."""
     found = {}
-    for column in (one for dataset in (MOVIELENS, MQ2008) for one in columns_of(evidence, "tilts", dataset)):
-        for rows in variants(evidence, "tilts", column, with_usual=False).values():
+    for column in (one for dataset in (MOVIELENS, MQ2008) for one in varied.columns_of(evidence, "tilts", dataset)):
+        for rows in varied.variants(evidence, "tilts", column, with_usual=False).values():
             for bounding in rows["bounding"].unique().sort():
                 if not bounding.startswith(TILTED):
                     continue
                 tilted = rows.filter(bounding=bounding).with_columns(bounding=pl.lit(DISTRIBUTION))
-                usual = usual_beside(evidence, column, tilted)
+                usual = varied.usual_beside(evidence, column, tilted)
                 tilt = bounding.removeprefix(TILTED).removesuffix(")")
-                for training in (one for one in trainings(tilted) if one in trainings(usual)):
-                    found[f"{training[0]} on {column}, odds times {tilt}"] = paired(tilted, usual, training)
+                for training in (one for one in varied.trainings(tilted) if one in varied.trainings(usual)):
+                    found[f"{training[0]} on {column}, odds times {tilt}"] = varied.paired(tilted, usual, training)
     if not found:
         raise MissingEvidence("the experiment tilts did not run: see experiments in config.yaml")
     return found
@@ -335,7 +310,7 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
     Confirmed if it is shown of all of them, and that no collapse remains; refuted if one keeps more than half (Holm).
     """
     evidence = evidence.of_all_trainings()
-    column = column_of(evidence, "starts")
+    column = varied.column_of(evidence, "starts")
     drop = contrast(pair(evidence, Cell(LOSS, DISTRIBUTION, column, LOSS)))
     changes_by = f"Distribution bounding changes mean nDCG by {drop} on {column}"
     statistic = "mean nDCG, bounded minus unbounded"
@@ -386,19 +361,19 @@ class Remedy(NamedTuple):
     log_lift: Estimate
 
 
-Measured = tuple[pl.DataFrame, pl.DataFrame, Training]
+Measured = tuple[pl.DataFrame, pl.DataFrame, varied.Training]
 """The rows and epochs of several trainings, and one of them."""
 
 
 def _remedies(evidence: Evidence, column: DataSet) -> dict[str, Remedy]:
     """Return other gains of the sigmoid, and other starts, by name."""
-    usual = evidence.cell(column.dataset, column.nsr).select(*KEY, LOSS).collect()
-    norms = evidence.epochs_of(column.dataset, column.nsr).collect()
+    usual = evidence.cell(column).select(*KEY, LOSS).collect()
+    norms = evidence.epochs_of(column).collect()
     own: tuple[Measured, Measured] = (usual, norms, BOUNDED), (usual, norms, PLAIN)
     found = {}
     for experiment in ("gains", "starts"):
-        epochs = evidence.variants(experiment, column.dataset, column.nsr, of_epochs=True)
-        for name, rows in variants(evidence, experiment, column, with_usual=False).items():
+        epochs = evidence.variants(experiment, column, of_epochs=True)
+        for name, rows in varied.variants(evidence, experiment, column, with_usual=False).items():
             if name not in epochs:
                 raise MissingEvidence(f"the experiment {experiment} has no epochs of {name}, with their gradient norms")
             read = rows, epochs[name].collect()
@@ -420,9 +395,10 @@ def _remedy(bounded: Measured, plain: Measured, own_bounded: Measured, own_plain
         [one[0].join(ran, on=["fold", "seed"], how="semi") for one in both]
         for both in ((bounded, own_bounded), (plain, own_plain))
     )
-    change = side_by_side(with_it, plain_rows, bounded[2], plain[2]).pair(*SYSTEMS)
-    unbounded = side_by_side(plain_rows, usual, plain[2], PLAIN).pair(*SYSTEMS)
-    changed, unchanged = on_same_users([change, side_by_side(without, usual, BOUNDED, PLAIN).pair(*SYSTEMS)])
+    change = varied.side_by_side(with_it, plain_rows, bounded[2], plain[2]).pair(*varied.SYSTEMS)
+    unbounded = varied.side_by_side(plain_rows, usual, plain[2], PLAIN).pair(*varied.SYSTEMS)
+    own_change = varied.side_by_side(without, usual, BOUNDED, PLAIN).pair(*varied.SYSTEMS)
+    changed, unchanged = on_same_users([change, own_change])
     lifts = ran.with_columns(lift=pl.lit(0.0))
     for sign, (_, epochs, (loss, bounding)) in ((1, bounded), (-1, plain), (-1, own_bounded), (1, own_plain)):
         first = epochs.filter(epoch=1, loss=loss, bounding=bounding).group_by("fold", "seed")

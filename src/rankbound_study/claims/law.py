@@ -5,6 +5,17 @@ A cell is a loss with the weights of an affine bound (the study's own runs) or o
 metric that judges the loss. The regression is a straight line by least squares over the cells; its intervals are those
 of a bootstrap that draws topics within data sets and trainings within folds, the same ones for all cells. The
 predictions were written before the experiment ran.
+
+Predictions for other data (docs/predictions.md) were registered before anything ran on them. Each is about the score of
+a loss under some weights of its lists, a bounding or the text of list weights, minus its score under each of several
+others, paired by topic in the metric that judges the loss. These differences have one limit, or two.
+
+- held: every difference is significantly within the limits (an intersection-union test);
+- not held: a difference is significantly outside a limit (Bonferroni over the differences and limits);
+- undecided: neither;
+- did not train: some of these models did not (`rankbound_study.results.scores`); their effect is shown and not tested.
+
+Both p-values have Holm's correction over all predictions, those that did not run or train among them.
 """
 
 import json
@@ -13,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from importlib.resources import files
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -21,19 +33,18 @@ import polars as pl
 
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.comparison import LEVEL
-from rankbound.compare.scores import Floats, any_over
+from rankbound.compare.scores import SYSTEM, Floats, any_over, scores_of_frame
 from rankbound.compare.statistics import percentiles
-from rankbound_study.claims.cells import OF_LISTS, Cell, Contrast, contrast, judge, place, scores
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.rules import FLAT, adjusted, among
-from rankbound_study.claims.statistics import resampled_means
+from rankbound_study.claims.effects import resampled_means
+from rankbound_study.claims.evidence import OF_LISTS, Cell, Contrast, Evidence, contrast, enough, judge, place, scores
+from rankbound_study.claims.rules import FLAT, adjusted, among, by_p
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
 from rankbound_study.results.study_files import schema, signed
-from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, SELECTIONS, UNBOUNDED
 
 EXPERIMENT = "weights"
 """The experiment whose runs differ from the study's own in the weights of lists alone."""
@@ -69,21 +80,18 @@ _SAME = 1e-9
 NAME = "table_law"
 LINES, PREDICTIONS = f"{NAME}_lines", f"{NAME}_predictions"
 
-COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr; text: loss weights metric origin same_as"),
-    **dict.fromkeys((*CHANGES.values(), "effect", "low", "high", "predicted", "p_residual"), pl.Float64()),
-    "n_topics": pl.Int64(),
-}
+COLUMNS = schema(
+    f"text: dataset; int8: nsr; text: loss weights metric origin same_as; float: {' '.join(CHANGES.values())} "
+    "effect low high predicted p_residual; int: n_topics"
+)
 """Columns of the cells. `same_as` is an earlier cell whose trainings have the same relative weights, empty for cells
 that count; changes are means over folds; `predicted` is the effect on the law's line through all cells, and
 `p_residual` the p-value of the effect being within `TOLERANCE` of it (Holm)."""
 
 _RANGES = ("slope", "slope_low", "slope_high", "intercept", "intercept_low", "intercept_high")
-LINE_COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: predictor cells; int: n"),
-    **dict.fromkeys((*_RANGES, "r_squared"), pl.Float64()),
-    **schema("int: n_held_out; float: r_squared_held_out"),
-}
+LINE_COLUMNS = schema(
+    f"text: predictor cells; int: n; float: {' '.join(_RANGES)} r_squared; int: n_held_out; float: r_squared_held_out"
+)
 """Columns of the lines by least squares through some cells, with 95 % intervals of slope and intercept.
 
 `r_squared_held_out` is 1 minus the squared errors of other cells' predictions over their squared deviations from their
@@ -313,11 +321,11 @@ def verdict(law: Law) -> Outcome:
         return Outcome(prediction, NOT_RUN, _NO_LINE)
     of_losses = {loss: one for loss in LOSSES if (one := law.line(loss)) is not None}
     highest = max(_side(one) for one in (line, *of_losses.values()))
-    by_loss = "; ".join(
-        f"{loss} {_with_range(*_of(one, 'slope'))}, R² {one['r_squared']:.2f}" for loss, one in of_losses.items()
+    slope, *by_loss = (
+        f"{_with_range(*_of(one, 'slope'))}, R² {one['r_squared']:.2f}" for one in (line, *of_losses.values())
     )
-    slope = f"{_with_range(*_of(line, 'slope'))}, R² {line['r_squared']:.2f}"
-    found = f"Slope of the effect per unit of mismatch over {line['n']} cells: {slope}. By loss: {by_loss}."
+    losses = "; ".join(map(" ".join, zip(of_losses, by_loss, strict=True)))
+    found = f"Slope of the effect per unit of mismatch over {line['n']} cells: {slope}. By loss: {losses}."
     if (first := law.line(REGISTERED)) is not None and first["n_held_out"]:
         found += (
             f" The {first['n']} cells of the first prediction predict the {first['n_held_out']} later ones with "
@@ -456,23 +464,13 @@ def _with_range(value: float, low: float, high: float) -> str:
 
 def cells_table(law: Law) -> pl.DataFrame:
     """Return a row per cell."""
-    rows = [
-        {
-            **one.cell.column._asdict(),
-            "loss": one.cell.loss,
-            "weights": one.cell.bounding,
-            "metric": one.cell.metric,
-            "origin": one.origin,
-            "same_as": one.same_as,
-            **{column: one.changes[name] for name, column in CHANGES.items()},
-            **dict(zip(("effect", "low", "high"), one.contrast.measured, strict=True)),
-            "predicted": law.predicted(one),
-            "p_residual": None if one.same_as else law.p_residuals.get(one.cell),
-            "n_topics": one.contrast.n,
-        }
-        for one in law.effects
-    ]
-    return pl.DataFrame(rows, schema=COLUMNS)
+    rows = []
+    for one in law.effects:
+        loss, weights, column, metric = one.cell
+        numbers = (*one.contrast.measured, law.predicted(one), None if one.same_as else law.p_residuals.get(one.cell))
+        changes = (one.changes[name] for name in CHANGES)
+        rows.append((*column, loss, weights, metric, one.origin, one.same_as, *changes, *numbers, one.contrast.n))
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
 
 def lines_table(law: Law) -> pl.DataFrame:
@@ -484,3 +482,124 @@ def predictions_table(law: Law) -> pl.DataFrame:
     """Return the verdicts on the law, and the outcome of every prediction; no rows without cells."""
     found = [verdict(law), fit(law), *outcomes(law)] if law.effects else []
     return pl.DataFrame(found, schema=PREDICTION_COLUMNS, orient="row")
+
+
+REGISTRATION = "ae6681ce9b07effaf7fe538e5800dc806c1a2c2b"
+"""The commit of the predictions, in which nothing had run; their file is the same since."""
+
+HELD, NOT_HELD, UNDECIDED, UNTRAINED = "held", "not held", "undecided", "did not train"
+_OUTCOMES = {CONFIRMED: HELD, REFUTED: NOT_HELD, INCONCLUSIVE: UNDECIDED}
+
+_DECIDING = ("difference", "difference_low", "difference_high", "p_held", "p_not_held")
+REGISTERED_COLUMNS = schema(
+    "text: id dataset; int8: nsr; text: loss weights against; float: above below size_low size_high effect low high; "
+    f"text: deciding; float: {' '.join(_DECIDING)}; int: n_topics; text: outcome; flag: as_sized; "
+    "text: reason registered"
+)
+"""Columns of the table. `effect` is the difference from the loss without weights, and `as_sized` true where it lies in
+the predicted range; `deciding` names the weights whose `difference` is the least shown or, where the prediction did not
+hold, the one that refutes it most."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A row of the file: `weights` minus each of `against` lies above `above` and below `below`.
+
+    `size` is the predicted range of the effect over the loss without weights.
+    """
+
+    id: str
+    dataset: str
+    loss: str
+    weights: str
+    against: Sequence[str]
+    size: Sequence[float]
+    reason: str
+    nsr: int | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def p_held(self, one: Contrast) -> float:
+        """Return the p-value that is small for a difference within the limits."""
+        tests = (one.p_above, self.above), (one.p_below, self.below)
+        return max(test(limit) for test, limit in tests if limit is not None)
+
+    def p_not_held(self, one: Contrast) -> float:
+        """Return the p-value that is small for a difference outside a limit, corrected for the number of tests."""
+        tests = (one.p_below, self.above), (one.p_above, self.below)
+        found = [test(limit) for test, limit in tests if limit is not None]
+        return min(1.0, min(found) * len(found) * len(self.against))
+
+
+@cache
+def predictions() -> tuple[Prediction, ...]:
+    """Return the registered predictions, in their order."""
+    import yaml  # type: ignore[import-untyped]
+
+    text = files("rankbound_study.reference").joinpath("predictions.yaml").read_text("utf-8")
+    return tuple(Prediction(**row) for row in yaml.safe_load(text))
+
+
+def _differences(evidence: Evidence, of: Prediction) -> dict[str, Contrast]:
+    """Return the differences of a prediction by the weights that are compared with, the loss without any among them.
+
+    Raises:
+        MissingEvidence: some weights did not run in any experiment, or there are too few topics for a test.
+    """
+    column, metric, parts = DataSet(of.dataset, of.nsr), judge(of.loss), []
+    chosen = pl.col("loss") == of.loss, pl.col("selection") == SELECTIONS[HONEST]
+    read = ("topic", "fold", "seed", "drawing", metric)
+    for rows in evidence.variants("", column).values():
+        settings = rows.filter(*chosen).select("bounding", "options", *read).collect()
+        for (bounding, options), part in settings.group_by("bounding", "options", maintain_order=True):
+            weights = json.loads(str(options)).get(LIST_WEIGHTS, bounding)
+            parts.append(part.select(*read, pl.lit(weights).alias(SYSTEM)))
+    if not parts:
+        raise MissingEvidence(f"no experiment has runs of {of.loss} on {column}")
+    scores = scores_of_frame(pl.concat(parts), metric)
+    found = {}
+    for other in dict.fromkeys((UNBOUNDED, *of.against)):
+        for name in (of.weights, other):
+            place(scores, name, f"{of.loss} with {name} on {column}")
+        both = scores.pair(of.weights, other)
+        enough(len(both.units), f"of {column} with scores of {of.loss} with {of.weights} and {other}")
+        found[other] = contrast(both)
+    return found
+
+
+def registered_table(evidence: Evidence, every: Sequence[Prediction] | None = None) -> pl.DataFrame:
+    """Return a row per prediction (default: the registered ones), with its outcome."""
+    every = predictions() if every is None else every
+    found: dict[str, Mapping[str, Contrast]] = {}
+    untrained: dict[str, dict[str, Any]] = {}
+    held, not_held = dict.fromkeys([one.id for one in every], 1.0), dict.fromkeys([one.id for one in every], 1.0)
+    for one in every:
+        try:
+            found[one.id] = _differences(evidence, one)
+        except MissingEvidence:
+            with suppress(MissingEvidence):
+                effect = _differences(evidence.of_all_trainings(), one)[UNBOUNDED]
+                untrained[one.id] = {**_effect(effect), "outcome": UNTRAINED}
+            continue
+        held[one.id] = max(one.p_held(found[one.id][other]) for other in one.against)
+        not_held[one.id] = min(one.p_not_held(found[one.id][other]) for other in one.against)
+    held, not_held = adjusted(held), adjusted(not_held)
+    rows = []
+    for one in every:
+        row: dict[str, Any] = {**vars(one), "against": ", ".join(one.against), "registered": REGISTRATION}
+        row |= {"outcome": NOT_RUN, **dict(zip(("size_low", "size_high"), one.size, strict=True))}
+        if one.id in found:
+            own, outcome = found[one.id], _OUTCOMES[by_p(held[one.id], not_held[one.id])]
+            if outcome == NOT_HELD:
+                deciding = min(one.against, key=lambda other: one.p_not_held(own[other]))
+            else:
+                deciding = max(one.against, key=lambda other: one.p_held(own[other]))
+            numbers = (*own[deciding].measured, held[one.id], not_held[one.id])
+            row |= {**_effect(own[UNBOUNDED]), **dict(zip(_DECIDING, numbers, strict=True)), "deciding": deciding}
+            row |= {"outcome": outcome, "as_sized": one.size[0] <= own[UNBOUNDED].mean <= one.size[1]}
+        rows.append(row | untrained.get(one.id, {}))
+    return pl.DataFrame(rows, schema=REGISTERED_COLUMNS)
+
+
+def _effect(of: Contrast) -> dict[str, Any]:
+    return {**of.named("effect", "low", "high"), "n_topics": of.n}

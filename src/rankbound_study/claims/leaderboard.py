@@ -4,7 +4,7 @@ The best system is the one with the highest validation score, so no test score s
 score higher. All scores are on one metric, whichever metric judges a system's loss. Differences are paired by topic,
 and generalise to topics and, with several seeds, to trainings. P-values are adjusted by Holm's method over all systems
 of a data set, separately for each of the three comparisons. Systems that did not train (see
-`rankbound_study.results.trained`) follow the others, without a rank, and are compared with none.
+`rankbound_study.results.scores`) follow the others, without a rank, and are compared with none.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from rankbound.compare.comparison import LEVEL, MARGIN, TIE
 from rankbound.compare.scores import SYSTEM as NAME
 from rankbound.compare.scores import Floats, Integers, Pair, any_over, per_unit, scores_of_frame
 from rankbound.compare.statistics import CONFIDENCE
-from rankbound_study.claims.cells import Contrast, contrast, estimate
+from rankbound_study.claims.evidence import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.results.scores import METRICS, SYSTEM, place
 from rankbound_study.results.study_files import schema
@@ -43,17 +43,12 @@ _SEPARATOR = " / "
 Key = tuple[str, ...]
 """Variant, model, loss and bounding."""
 
-COLUMNS: dict[str, pl.DataType] = {
-    **schema("text: dataset; int8: nsr; int: rank"),
-    **dict.fromkeys((*SYSTEM, "metric"), pl.String()),
-    **dict.fromkeys(("validation", "score", "low", "high", *METRICS), pl.Float64()),
-    **{
-        f"{name}{what}": pl.String() if what == "_verdict" else pl.Float64()
-        for name in COMPARISONS
-        for what in ("_difference", "_low", "_high", "_p_holm", "_verdict")
-    },
-    **schema("int: n_topics n_skipped n_folds n_seeds n_untrained; text: role options"),
-}
+COLUMNS = schema(
+    f"text: dataset; int8: nsr; int: rank; text: {' '.join(SYSTEM)} metric; "
+    f"float: validation score low high {' '.join(METRICS)}; "
+    + "".join(f"float: {of}_difference {of}_low {of}_high {of}_p_holm; text: {of}_verdict; " for of in COMPARISONS)
+    + "int: n_topics n_skipped n_folds n_seeds n_untrained; text: role options"
+)
 """`score` with its 95 % interval is on `metric`; the columns named like metrics are means on each of them.
 `role` marks the best system by validation and the baseline. `n_skipped` topics have no defined score; `n_untrained`
 trainings did not train."""
@@ -119,16 +114,6 @@ class Board:
         """A row per system, ordered by validation scores; controls follow, without a rank."""
         return pl.DataFrame([self.row(key) for key in self.order], schema=COLUMNS, orient="row")
 
-    def compared_with(self, key: Key, comparison: str) -> Key | None:
-        """Return the system that another one is compared with; None for the same one, or if there is none."""
-        variant, model, loss, bounding = key
-        other = {BEST: self.best, BASELINE: self.baseline}.get(comparison, (variant, model, loss, UNBOUNDED))
-        if {key, other} & self.untrained.keys():
-            return None
-        if other == key or other not in self.systems or (comparison == COUNTERPART and bounding == UNBOUNDED):
-            return None
-        return other
-
     def partner(self) -> Key | None:
         """Return the system beside which the best one shows the effect of bounding: with the same model and loss.
 
@@ -138,61 +123,45 @@ class Board:
             return None
         others = [key for key in self.order if key != self.best and key not in self.untrained]
         alike = [key for key in others if key[:3] == self.best[:3]]
-        unbounded = [key for key in alike if key[3] == UNBOUNDED]
-        return next(iter([*unbounded, *alike]), None)
+        return min(alike, key=lambda key: key[3] != UNBOUNDED, default=None)
 
-    def row(self, key: Key) -> dict[str, Any]:
+    def row(self, key: Key) -> tuple[Any, ...]:
         """Return a system's row of the table."""
         rows, trained = self.systems[key], key[2] != "none" and key not in self.untrained
         values: Floats = self.scores.values[list(self.scores.systems).index(_SEPARATOR.join(key))]
         values = values[any_over(np.isfinite(values), (1, 2))]
         low, high = interval(values, self.scores.drawings)
         per_topic = rows.group_by("topic", maintain_order=True).agg(pl.col(METRICS).mean())
-        row: dict[str, Any] = {
-            **dict(zip(("dataset", "nsr"), self.data, strict=True)),
-            "rank": self.order.index(key) + 1 if trained and key in self.validation else None,
-            **dict(zip(SYSTEM, key, strict=True)),
-            "metric": self.choice.judged_by,
-            "validation": self.validation.get(key),
-            "score": float(per_unit(values).mean()) if len(values) else None,
-            "low": low,
-            "high": high,
-            **per_topic.select(pl.col(METRICS).mean()).row(0, named=True),
-            "n_topics": len(values),
-            "n_skipped": len(per_topic) - len(values),
-            "n_folds": rows["fold"].n_unique(),
-            "n_seeds": rows["seed"].n_unique(),
-            "n_untrained": self.untrained.get(key, 0),
-            "role": {self.best: BEST, self.baseline: BASELINE}.get(key, ""),
-            "options": rows["options"][0],
-        }
-        for comparison, tests in self._tests.items():
-            row |= {f"{comparison}_{name}": value for name, value in tests.get(key, {}).items()}
-        return {name: row.get(name) for name in COLUMNS}
+        rank = self.order.index(key) + 1 if trained and key in self.validation else None
+        score = float(per_unit(values).mean()) if len(values) else None
+        own = (*self.data, rank, *key, self.choice.judged_by, self.validation.get(key), score, low, high)
+        means = per_topic.select(pl.col(METRICS).mean()).row(0)
+        tests = (value for comparison in COMPARISONS for value in self._tests[comparison].get(key, (None,) * 5))
+        counts = len(values), len(per_topic) - len(values), rows["fold"].n_unique(), rows["seed"].n_unique()
+        role = {self.best: BEST, self.baseline: BASELINE}.get(key, "")
+        return (*own, *means, *tests, *counts, self.untrained.get(key, 0), role, rows["options"][0])
 
     def pair(self, key: Key, other: Key) -> Pair:
         """Return the scores of two systems on the topics that both have."""
         return self.scores.pair(_SEPARATOR.join(key), _SEPARATOR.join(other))
 
     @cached_property
-    def _tests(self) -> dict[str, dict[Key, dict[str, Any]]]:
-        """The tests of every system with enough topics, by comparison."""
-        found: dict[str, dict[Key, dict[str, Any]]] = {}
+    def _tests(self) -> dict[str, dict[Key, tuple[Any, ...]]]:
+        """The tests of every system with enough topics, by comparison: difference, interval, p-value and verdict."""
+        found: dict[str, dict[Key, tuple[Any, ...]]] = {}
         for comparison in COMPARISONS:
             known: dict[Key, Contrast] = {}
             for key in self.order:
-                # The oracle is no competitor.
-                other = None if key[1] == ORACLE else self.compared_with(key, comparison)
-                if other is not None and len((both := self.pair(key, other)).units) > 1:
+                other = {BEST: self.best, BASELINE: self.baseline}.get(comparison, (*key[:3], UNBOUNDED))
+                # The oracle is no competitor, nor are systems that did not train.
+                if other in (None, key) or key[1] == ORACLE or {key, other} & self.untrained.keys():
+                    continue
+                if other in self.systems and len((both := self.pair(key, other)).units) > 1:
                     known[key] = contrast(both)
-            p_values = adjusted({key: one.estimate.p_value() for key, one in known.items()})
+            p_values = adjusted({key: one.p_value() for key, one in known.items()})
             alike = adjusted({key: one.p_within(self.choice.margin) for key, one in known.items()})
             found[comparison] = {
-                key: {
-                    **dict(zip(("difference", "low", "high"), one.measured, strict=True)),
-                    "p_holm": p_values[key],
-                    "verdict": verdict(one.mean, p_values[key], alike[key]),
-                }
+                key: (*one.measured, p_values[key], verdict(one.mean, p_values[key], alike[key]))
                 for key, one in known.items()
             }
         return found
@@ -220,18 +189,9 @@ KEPT = 1000
 EXTREMES = 50
 """Topics at either end that are always kept."""
 
-_SYSTEM = {"role": pl.String(), **dict.fromkeys(SYSTEM, pl.String())}
-_DATA = schema("text: dataset; int8: nsr")
-LENGTHS: dict[str, pl.DataType] = {
-    **_DATA,
-    **_SYSTEM,
-    **schema("text: metric; int: from_items to_items n_topics; float: mean low high"),
-}
-TOPICS: dict[str, pl.DataType] = {
-    **_DATA,
-    **_SYSTEM,
-    **schema("text: metric; int: place n_topics; text: topic; float: items relevant best_score other_score difference"),
-}
+_SHOWN = f"text: dataset; int8: nsr; text: role {' '.join(SYSTEM)} metric;"
+LENGTHS = schema(f"{_SHOWN} int: from_items to_items n_topics; float: mean low high")
+TOPICS = schema(f"{_SHOWN} int: place n_topics; text: topic; float: items relevant best_score other_score difference")
 """The best system minus another one (`role`, and its model, loss and bounding), by `place` in ascending order."""
 
 

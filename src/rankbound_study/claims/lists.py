@@ -1,7 +1,9 @@
 """Claims over single lists: correlations, distributions of scores (Figures 5.2 to 5.4), the persistence of nRBP.
 
 A list belongs to a topic in one fold and is ranked under one seed. Topics are the sampled units: each has a share of
-low (or high) scores among its lists, and the topics' shares are compared.
+low (or high) scores among its lists, and the topics' shares are compared. Correlations over lists have errors by topic,
+as lists of one topic are not independent. The distance of two systems is the largest one between the distributions of
+their scores over lists; it has an upper limit and a permutation test.
 """
 
 import math
@@ -17,11 +19,14 @@ from scipy import stats
 from rankbound.compare import Pair
 from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
-from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.cells import (
+from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
+from rankbound.texts import quantity
+from rankbound_study.claims.effects import RESAMPLES
+from rankbound_study.claims.evidence import (
     SHARE,
     Cell,
     Contrast,
+    Evidence,
     cells,
     columns,
     contrast,
@@ -35,20 +40,67 @@ from rankbound_study.claims.cells import (
     several_ratios,
     values,
 )
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.means import ratios_named, slope_over_ratios
 from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import HALF, Family, adjusted
-from rankbound_study.claims.statistics import (
-    PEARSON,
-    SPEARMAN,
-    Correlation,
-    correlation,
-    distance,
-)
-from rankbound_study.claims.verdict import MissingEvidence, Ruling, each_way
+from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES
+
+PEARSON, SPEARMAN = "Pearson", "Spearman"
+_LARGEST = 1 - 1e-12
+
+
+class Correlation(Contrast):
+    """A correlation; `estimate` has its value and the standard error of its Fisher transform, which is near normal."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval."""
+        low, high = self._transformed(0.0).interval(CONFIDENCE)
+        return math.tanh(low), math.tanh(high)
+
+    def p_value(self) -> float:
+        """Return the two-sided p-value of no correlation."""
+        return self._transformed(0.0).p_value()
+
+    def p_above(self, limit: float) -> float:
+        """Return the one-sided p-value, small for correlations above the limit."""
+        return self._transformed(limit).p_above(0.0)
+
+    def p_below(self, limit: float) -> float:
+        """Return the one-sided p-value, small for correlations below the limit."""
+        return self._transformed(limit).p_below(0.0)
+
+    def _transformed(self, limit: float) -> Estimate:
+        value = math.atanh(max(-_LARGEST, min(_LARGEST, self.mean)))
+        return Estimate(value - math.atanh(limit), self.estimate.standard_error, math.inf)
+
+
+def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
+    r"""Correlate values `(n_topics, ...)`, where both are defined.
+
+    With $z$ the standardised values (ranks for Spearman's), value $i$ moves $r = \overline{z_x z_y}$ by
+    $(z_{xi} z_{yi} - r (z_{xi}^2 + z_{yi}^2) / 2) / n$; the variance is the sum of the squared sums by topic.
+
+    Raises:
+        MissingEvidence: there are fewer than three topics, or all values are equal.
+    """
+    x, y = (values.reshape(len(values), -1) for values in (x, y))
+    known = np.isfinite(x) & np.isfinite(y)
+    topic = np.nonzero(known)[0]
+    values = [x[known], y[known]]
+    if len(np.unique(topic)) < 3:
+        raise MissingEvidence(f"no correlation over {quantity(len(np.unique(topic)), 'topic')}")
+    if any(np.ptp(one) == 0 for one in values):
+        raise MissingEvidence("no correlation: one of the two scores is the same in all lists")
+    if kind == SPEARMAN:
+        values = [stats.rankdata(one) for one in values]
+    first, second = ((one - one.mean()) / one.std() for one in values)
+    found = float((first * second).mean())
+    moved = (first * second - found * (first**2 + second**2) / 2) / len(topic)
+    variance = float((np.bincount(topic, weights=moved) ** 2).sum())
+    return Correlation(Estimate(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST), math.inf), math.nan, 0)
 
 
 class OfKind(NamedTuple):
@@ -157,6 +209,52 @@ def slope_of_share(evidence: Evidence, at: float, **axes: Any) -> Mapping[str, C
     """Return the slope on the ratio of the change in such a share of lists, of the only cell of each ratio."""
     found = pairs(evidence, cells(evidence, **axes)).values()
     return {"slope": slope_over_ratios([_share(one, at) for one in found], several_ratios(evidence))}
+
+
+POINTS = 400
+"""Number of scores at which the distributions are compared: quantiles of both together."""
+
+
+class Distance(NamedTuple):
+    """The largest distance between two cumulative shares of lists, in which topics weigh equally.
+
+    Attributes:
+        p_value: the share of random swaps of each topic's two sets of lists that give a distance at least as large.
+        upper: the upper 95 % limit, from a bootstrap of topics. A largest distance is larger in samples than in truth,
+            so that the limit is too high rather than too low.
+    """
+
+    value: float
+    p_value: float
+    upper: float
+
+
+def distance(of: Pair) -> Distance:
+    """Return the distance of the distributions of two systems' scores."""
+    steps = _steps(of.a, of.b)
+    observed = np.abs(steps.sum(0)).max()
+    signs = np.random.default_rng(0).integers(0, 2, (RESAMPLES, len(steps))) * 2.0 - 1
+    reached = np.abs(signs @ steps).max(1) >= observed - 1e-12
+    resampled = np.abs(draws(np.random.default_rng(0), len(steps), RESAMPLES) @ steps).max(1)
+    p_value = float((1 + reached.sum()) / (1 + RESAMPLES))
+    return Distance(float(observed), p_value, float(np.quantile(resampled, 1 - LEVEL)))
+
+
+def _steps(a: Floats, b: Floats) -> Floats:
+    """Return every topic's contribution to the difference of the two distributions, `(n_topics, n_points)`.
+
+    It is that of the shares of the topic's lists that score at most each point.
+    """
+    both = np.concatenate([a[np.isfinite(a)], b[np.isfinite(b)]])
+    points = np.unique(np.quantile(both, np.linspace(0, 1, POINTS), method="inverted_cdf"))
+    shares: list[Floats] = []
+    for own in (a, b):
+        flat = own.reshape(len(own), -1)
+        known = np.isfinite(flat)
+        counts = np.zeros((len(flat), len(points) + 1))
+        np.add.at(counts, (np.nonzero(known)[0], np.searchsorted(points, flat[known])), 1.0)
+        shares.append(counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True))
+    return (shares[0] - shares[1]) / len(a)
 
 
 @decides("T37")

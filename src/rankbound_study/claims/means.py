@@ -14,12 +14,15 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Floats, per_unit
 from rankbound.compare.statistics import Estimate, draws
-from rankbound_study.claims.cells import (
+from rankbound_study.claims.comparisons import COUNT, beside_popularity
+from rankbound_study.claims.effects import RESAMPLES
+from rankbound_study.claims.evidence import (
     CUT_OFFS,
     MOVIELENS,
     MQ2008,
     Cell,
     Contrast,
+    Evidence,
     cells,
     columns,
     contrast,
@@ -36,14 +39,11 @@ from rankbound_study.claims.cells import (
     some_trained,
     values,
 )
-from rankbound_study.claims.comparisons import COUNT, beside_popularity, rated_data_sets
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import decides, differences, shape
 from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, adjusted, together
-from rankbound_study.claims.statistics import RESAMPLES
 from rankbound_study.claims.varied import best_bounding
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import signed
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
@@ -134,7 +134,7 @@ def _by_data_set(evidence: Evidence, family: Family[OnLoss]) -> Mapping[str, obj
 def popularity_minus_trained(evidence: Evidence) -> Mapping[OnLoss, Contrast]:
     """Return popularity minus the best bounding of every loss by validation, on every data set of ratings."""
     found = {}
-    for column in rated_data_sets(evidence):
+    for column in [column for column in evidence.data_sets if column.sampled]:
         for loss, (of_loss, system) in beside_popularity(evidence, column).items():
             if system is not None:
                 both = of_loss.pair(COUNT, system)
@@ -171,7 +171,7 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Rul
     slopes: dict[tuple[str, str, DataSet], Contrast] = {}
     for loss, bounding, column in product(LOSSES, BOUNDINGS, columns(evidence)):
         if evidence.trained(loss, bounding, column):
-            own = _slopes([values(evidence, metric, loss, column, bounding) for metric in CUT_OFFS])
+            own = _known(_slopes([values(evidence, metric, loss, column, bounding) for metric in CUT_OFFS]))
             enough(len(own), f"of {column} with a score")
             slopes[loss, bounding, column] = contrast_of(own, scores(evidence, CUT_OFFS[0], loss, column).drawings)
     family = Family(slopes)
@@ -182,15 +182,20 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Rul
     there, here = ([slopes[key].mean for key in slopes if key in keys] for keys in (movielens, mq2008))
     facts: dict[str, object] = {"down": down, "of_there": len(movielens), "up": up, "of_here": len(mq2008)}
     facts |= {name: f"{signed(min(of))} to {signed(max(of))}" for name, of in (("there", there), ("here", here))}
-    facts["apart"] = f"{_by_size(evidence)}{_of_controls(evidence)}"
+    facts |= {"by_size": _by_size(evidence), "controls": _of_controls(evidence)}
     verdict = each_way(down + up == len(slopes), bool(against))
     return Ruling(verdict, facts, float(np.mean(here) - np.mean(there)), n=len(slopes))
 
 
-def _slopes(of_cut_offs: Sequence[Floats], *, of_all: bool = False) -> Floats:
-    """Return the least-squares slope of nDCG@k on k for every list, without units that have none (but `of_all`)."""
+def _slopes(of_cut_offs: Sequence[Floats]) -> Floats:
+    """Return the least-squares slope of nDCG@k on k for every list."""
     found: Floats = np.tensordot(slope_weights(range(len(of_cut_offs))), np.stack(of_cut_offs), 1)
-    return found if of_all else found[np.isfinite(found).any((1, 2))]
+    return found
+
+
+def _known(scores: Floats) -> Floats:
+    """Return the units that have a score."""
+    return scores[np.isfinite(scores).any((1, 2))]
 
 
 def _by_size(evidence: Evidence) -> str:
@@ -203,13 +208,13 @@ def _by_size(evidence: Evidence) -> str:
         few, many = [np.empty(0)], [np.empty(0)]
         for loss, column in product(LOSSES, columns(evidence, dataset)):
             if evidence.trained(loss, UNBOUNDED, column):
-                slopes = _slopes([values(evidence, metric, loss, column) for metric in CUT_OFFS], of_all=True)
+                slopes = _slopes([values(evidence, metric, loss, column) for metric in CUT_OFFS])
                 known, is_long = np.isfinite(slopes), values(evidence, "p", loss, column) >= len(CUT_OFFS)
                 few.append(slopes[known & ~is_long])
                 many.append(slopes[known & is_long])
         means = [np.concatenate(one) for one in (few, many)]
         texts.append(f"{' and '.join(signed(float(one.mean())) if len(one) else 'no list' for one in means)} on {name}")
-    return f"; in lists with fewer than {len(CUT_OFFS)} relevant items and in all others, by {', '.join(texts)}"
+    return ", ".join(texts)
 
 
 def _of_controls(evidence: Evidence) -> str:
@@ -218,10 +223,10 @@ def _of_controls(evidence: Evidence) -> str:
     for column in columns(evidence):
         of_cut_offs = [control_scores(evidence, metric, column) for metric in CUT_OFFS]
         for model, *of_model in zip(of_cut_offs[0].systems, *(one.values for one in of_cut_offs), strict=True):
-            found = _slopes(of_model)
-            slopes.setdefault(model, []).append(signed(float(per_unit(found).mean())))
-    texts = [f"{', '.join(slopes[model])} ({model})" for model in ("random", "popularity", "oracle") if model in slopes]
-    return f"; without training, by data set: {'; '.join(texts)}" if texts else ""
+            mean = float(per_unit(_known(_slopes(of_model))).mean())
+            slopes.setdefault(model, []).append(signed(mean))
+    models = [model for model in ("random", "popularity", "oracle") if model in slopes]
+    return "; ".join(f"{', '.join(slopes[model])} ({model})" for model in models)
 
 
 LEAST_FOR_FRIEDMAN = 3  # boundings that Friedman's test compares; of fewer, all count as the best
@@ -246,10 +251,9 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling
         if "random" in controls.systems:
             mean = float(np.nanmean(controls.matrix[:, list(controls.systems).index("random")]))
             of_random.append(f"{mean:.3f} on {column}")
-    known = len(of_random) == len(ratios) + 1
     facts: dict[str, object] = {"lower_by": -float(np.mean(raw.means)), "remains": remains}
     facts |= {"remains_by": -float(np.mean(above_random.means))}
-    facts |= {"random_orders": f"; random orders have an nDCG of {', '.join(of_random)}" if known else ""}
+    facts |= {"of_random": ", ".join(of_random) if len(of_random) == len(ratios) + 1 else ""}
     return Ruling(together(RULES["all are lower"](raw), by_share), raw.facts(facts), *smallest.measured, len(places))
 
 
@@ -273,7 +277,7 @@ def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_r
         sizes = (of[known].astype(np.int64) for of in (n, p))
         raw, found = found[known], np.full(found.shape, np.nan)
         found[known] = rb.bounded(judge(loss), "expectation-max").from_value(raw, *sizes)
-    found = found[np.isfinite(found).any((1, 2))]
+    found = _known(found)
     enough(len(found), f"of {column} with a score")
     return estimate(found, scores(evidence, judge(loss), loss, column).drawings)
 
@@ -349,9 +353,8 @@ def scores_fall_with_the_ratio(evidence: Evidence) -> Ruling:
         if all("random" in one.systems for one in of_ratios):
             random = _by_ratio(of_ratios, "random")
             texts.append(f"{float((random[:, 0] - random[:, -1]).mean()):.3f} in {judge(loss)}")
-    harder = f"; the lists themselves get harder: random orders fall by {', '.join(texts)}" if texts else ""
     facts: dict[str, object] = {"falling": falling, "count": len(rows), "least": -max(changes), "most": -min(changes)}
-    facts |= {"first": ratios[0].nsr, "last": ratios[-1].nsr, "of_random": harder}
+    facts |= {"first": ratios[0].nsr, "last": ratios[-1].nsr, "of_random": ", ".join(texts)}
     return Ruling(each_way(falling == len(rows), bool(rising)), facts, float(np.mean(changes)), n=len(rows))
 
 

@@ -16,21 +16,10 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from rankbound_study.claims.cells import COLLAPSE, Cell, Contrast, cells, contrasts
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.oracle import THEOREMS
-from rankbound_study.claims.rules import (
-    DECIDING,
-    RULES,
-    SHARES,
-    Family,
-    Sample,
-    among,
-    collapsed,
-    sample_of_most,
-    together,
-)
-from rankbound_study.claims.verdict import (
+from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence, cells, contrasts
+from rankbound_study.claims.rules import DECIDING, RULES, Family, Sample, among, collapsed, sample_of_most, together
+from rankbound_study.claims.thesis_theorems import THEOREMS
+from rankbound_study.claims.verdicts import (
     INCONCLUSIVE,
     NOT_RUN,
     NOT_TESTABLE,
@@ -74,10 +63,10 @@ class Claim:
     group: str
     source: str
     claim: str
-    kind: str
-    datasets: str
     how_to_test: str
-    printed_evidence: str
+    kind: str = "empirical"
+    datasets: str = "none"
+    printed_evidence: str = ""
     reason: str = ""
     statistic: str = ""
     shown_in: str = ""
@@ -92,8 +81,11 @@ def claims() -> list[Claim]:
 
     text = files("rankbound_study.reference").joinpath("claims.yaml").read_text("utf-8")
     names = {one.name for one in fields(Claim)}
-    rows = [{name: row.pop(name) for name in names & set(row)} | {"shape": row} for row in yaml.safe_load(text)]
-    return [Claim(**row) for row in rows]
+    return [
+        Claim(group=group, **{name: row.pop(name) for name in names & set(row)}, shape=row)
+        for group, rows in yaml.safe_load(text).items()
+        for row in rows
+    ]
 
 
 Shaped = TypeVar("Shaped", bound=Found)
@@ -128,11 +120,9 @@ def decide(
 ) -> Iterator[tuple[Claim, Verdict]]:
     """Yield every claim with its verdict; those on `theorems` are known."""
     for claim in claims():
-        if claim.id in theorems:
-            yield claim, in_words(claim.id, theorems[claim.id])
-            continue
         try:
-            yield claim, verdict_on(claim.id, evidence)
+            known = theorems.get(claim.id)
+            yield claim, verdict_on(claim.id, evidence) if known is None else in_words(claim.id, known)
         except Untrained as untrained:
             yield claim, Verdict(INCONCLUSIVE, f"{untrained}.")
         except MissingEvidence as missing:
@@ -146,10 +136,7 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
         MissingEvidence: the results cannot decide it.
         Untrained: they cannot, because models did not train: their runs would decide it.
     """
-    decider = deciders().get(claim)
-    if decider is None:
-        raise MissingEvidence("no function decides this claim")
-    evidence = evidence.for_one_claim()
+    decider, evidence = deciders()[claim], evidence.for_one_claim()
     try:
         verdict = decider(evidence)
     except Untrained:
@@ -169,14 +156,12 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
 
 def in_words(claim: str, ruling: Ruling) -> Verdict:
     """Put a ruling into the sentences of its claim, which may also name `COLLAPSE`."""
-    declared = next(one for one in claims() if one.id == claim)
+    own = next(one for one in claims() if one.id == claim)
     facts: ChainMap[str, object] = ChainMap({}, ruling.facts, {"COLLAPSE": COLLAPSE})  # type: ignore[arg-type]
-    for name, text in declared.asides.items():
+    for name, text in own.asides.items():
         facts[f"if_{name}"] = text.format_map(facts) if facts[name] else ""
-    words = (declared.reason.format_map(facts), declared.statistic.format_map(facts))
-    return Verdict(
-        ruling.verdict, *words, ruling.value, ruling.low, ruling.high, ruling.n, declared.shown_in, ruling.sample
-    )
+    words = (own.reason.format_map(facts), own.statistic.format_map(facts))
+    return Verdict(ruling.verdict, *words, ruling.value, ruling.low, ruling.high, ruling.n, own.shown_in, ruling.sample)
 
 
 def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvidence | None = None) -> None:
@@ -206,6 +191,7 @@ def decide_by_shape(
     shape: str,
     rule: str,
     deciding: str = "",
+    share: str = "",
     *,
     limit: float = math.nan,
     matters: float = math.nan,
@@ -221,8 +207,9 @@ def decide_by_shape(
         evidence: the study's results.
         shape: the name of a registered shape, which finds the differences.
         rule: one of `rules.RULES`.
-        deciding: one of `rules.DECIDING`, which picks the deciding difference; empty for a claim about most of them,
-            whose verdict has the share of those for which it holds.
+        deciding: one of `rules.DECIDING`, which picks the deciding difference.
+        share: of a claim about most differences, which has no deciding one: the fact that counts those for which it
+            holds.
         limit: with which the rule compares the differences.
         matters: the smallest difference that matters, of what is no difference in a metric.
         of_topics: the verdict's number of units is that of topics instead of differences.
@@ -232,7 +219,7 @@ def decide_by_shape(
             verdict would be with them.
         axes: arguments of the shape.
     """
-    (found, more_facts), verdict_on_family, pick = _SHAPES[shape], RULES[rule], DECIDING[deciding]
+    (found, more_facts), verdict_on_family = _SHAPES[shape], RULES[rule]
     evidence = evidence.of_all_trainings() if of_all_trainings else evidence
     family = every = Family(found(evidence, **axes), limit)
     facts: dict[str, Any] = {}
@@ -242,10 +229,10 @@ def decide_by_shape(
         facts = {"fallen": len(fallen), "with_all": verdict_on_family(every), "of_all": every.facts({})}
         family = every.without([key for key, cell in cell_of.items() if cell in fallen])
     verdict, facts = verdict_on_family(family), family.facts({**facts, **more_facts(evidence, family)})
-    if pick is None:
-        share = facts[SHARES[rule]] / len(family)
-        return Ruling(verdict, facts, share, n=len(family), sample=sample_of_most(family.contrasts))
-    key = pick(family if len(family) else every)
+    if share:
+        sample = sample_of_most(family.contrasts)
+        return Ruling(verdict, facts, facts[share] / len(family), n=len(family), sample=sample)
+    key = DECIDING[deciding](family if len(family) else every)
     decisive = every.contrasts[key]
     return Ruling(
         verdict,

@@ -22,8 +22,8 @@ import numpy as np
 
 from rankbound.compare.comparison import LEVEL, POWER
 from rankbound.compare.statistics import CONFIDENCE, corrected
-from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, Contrast
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, each_way
+from rankbound_study.claims.evidence import COLLAPSE, CUT_OFFS, Contrast
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, each_way
 from rankbound_study.results.study_files import signed
 
 Key = TypeVar("Key", bound=Hashable)
@@ -222,15 +222,11 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
 }
 """The rules that an entry of `claims.yaml` may name."""
 
-SHARES: Mapping[str, str] = {"most rise": "positive", "most are no worse": "no_worse"}
-"""The facts that count the differences for which a rule about most of them holds."""
-
-DECIDING: Mapping[str, Callable[[Family[Any]], Any] | None] = {
+DECIDING: Mapping[str, Callable[[Family[Any]], Any]] = {
     "least": Family.least,
     "most": Family.most,
     "widest": Family.widest,
     "clearest": Family.clearest,
-    "": None,
 }
 
 FACTS: Mapping[str, Callable[[Family[Any]], object]] = {

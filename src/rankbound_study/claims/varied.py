@@ -25,10 +25,12 @@ import polars as pl
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.scores import SYSTEM, scores_of_frame
 from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.cells import (
+from rankbound_study.claims.evidence import (
+    KEY,
     METRICS,
     MOVIELENS,
     Contrast,
+    Evidence,
     columns,
     contrast,
     enough,
@@ -36,9 +38,8 @@ from rankbound_study.claims.cells import (
     judge,
     smallest_effect,
 )
-from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted, by_p
-from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence
+from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import best_of, scores_of_runs, validation_scores
 
@@ -59,13 +60,13 @@ def variants(
 ) -> dict[str, pl.DataFrame]:
     """Return the rows of every variant, and the study's own runs with the same folds, seeds, losses and boundings."""
     # For every claim that asks, also where the rows are read already.
-    evidence.note_untrained(experiment, column.dataset, column.nsr)
+    evidence.note_untrained(experiment, column)
     return _variants(evidence, experiment, column, with_usual)
 
 
 @lru_cache(maxsize=32)
 def _variants(evidence: Evidence, experiment: str, column: DataSet, with_usual: bool) -> dict[str, pl.DataFrame]:
-    lazy = evidence.varied(experiment, column.dataset, column.nsr)
+    lazy = evidence.varied(experiment, column)
     found = {name: rows.select(*_READ).collect() for name, rows in lazy.items()}
     if not with_usual:
         return found
@@ -79,7 +80,7 @@ def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.
     Raises:
         MissingEvidence: there are no such runs.
     """
-    usual = evidence.cell(column.dataset, column.nsr).select(*_READ).collect()
+    usual = evidence.cell(column).select(*_READ).collect()
     for key in (["fold", "seed"], ["loss", "bounding"]):
         usual = usual.join(rows.select(key).unique(), on=key, how="semi")
     if usual.is_empty():
@@ -92,7 +93,7 @@ def columns_of(evidence: Evidence, experiment: str, dataset: str) -> list[DataSe
     found = []
     with suppress(MissingEvidence):
         for column in columns(evidence, dataset):
-            if evidence.variants(experiment, column.dataset, column.nsr):
+            if evidence.variants(experiment, column):
                 found.append(column)
     return found
 
@@ -156,7 +157,7 @@ def pair_in(rows: pl.DataFrame, metric: str, by: str, systems: tuple[str, str], 
 
 def best_bounding(evidence: Evidence, column: DataSet, loss: str, names: Iterable[str]) -> str | None:
     """Return the bounding of a loss that scores highest on the validation part; None without validation scores."""
-    epochs = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
+    epochs = evidence.epochs_of(column).filter(pl.col("loss") == loss)
     return best_of(list(names), validation_scores(epochs, judge(loss), "bounding"))
 
 
@@ -166,7 +167,7 @@ def picked_by_validation(evidence: Evidence, experiment: str, column: DataSet, m
     `metric` picks it; by default the metric that judges the loss.
     """
     scores: dict[Training, dict[str, float]] = {}
-    for name, epochs in evidence.variants(experiment, column.dataset, column.nsr, of_epochs=True).items():
+    for name, epochs in evidence.variants(experiment, column, of_epochs=True).items():
         for loss in epochs.select("loss").unique().sort("loss").collect()["loss"]:
             of_loss = epochs.filter(pl.col("loss") == loss)
             for bounding, score in validation_scores(of_loss, metric or judge(loss), "bounding").items():

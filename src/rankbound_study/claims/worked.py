@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 import rankbound as rb
-from rankbound.errors import ConfigError
+from rankbound_study.results.study_files import schema
 
 PERSISTENCE = 0.7
 """Persistence of Table 2.3."""
@@ -31,24 +31,17 @@ Entry = tuple[str, str, str, float]
 
 
 def worked_table(name: str) -> pl.DataFrame:
-    """Compute one worked table: columns part, row, quantity, ours, printed, holds.
-
-    Raises:
-        ConfigError: no worked table has that name.
-    """
-    if name not in WORKED_TABLES:
-        raise ConfigError(
-            f"there is no {name!r}; the tables without runs are {', '.join(WORKED_TABLES)}; "
-            "`python -m rankbound_study table --help` names the others"
-        )
-    printed = _printed(name)
+    """Compute one worked table: columns part, row, quantity, ours, printed, holds."""
+    resource = files("rankbound_study.reference").joinpath("worked_tables.csv")
+    known = pl.read_csv(resource.read_bytes(), infer_schema=False).filter(table=name.removeprefix("table_"))
+    printed = {(part, row, quantity): text for _, part, row, quantity, text in known.rows()}
     rows = []
     for part, row, quantity, ours in WORKED_TABLES[name]():
         text = printed.pop((part, row, quantity), "")
         rows.append((part, row, quantity, round(ours, 10), text, holds(ours, text)))
     assert not printed, f"{name}: printed cells without a computed one: {sorted(printed)}"
-    columns = {**dict.fromkeys(("part", "row", "quantity"), pl.String), "ours": pl.Float64, "printed": pl.String}
-    return pl.DataFrame(rows, schema={**columns, "holds": pl.Boolean}, orient="row")
+    columns = schema("text: part row quantity; float: ours; text: printed; flag: holds")
+    return pl.DataFrame(rows, schema=columns, orient="row")
 
 
 def holds(ours: float, printed: str) -> bool | None:
@@ -68,13 +61,6 @@ def holds(ours: float, printed: str) -> bool | None:
     terms, divisor = grouped.groups() if grouped else (printed, "1")
     fraction = sum(map(Fraction, terms.split("+")), Fraction()) / int(divisor)
     return bool(abs(ours - float(fraction)) <= EXACT)
-
-
-def _printed(name: str) -> dict[tuple[str, str, str], str]:
-    resource = files("rankbound_study.reference").joinpath("worked_tables.csv")
-    table = pl.read_csv(resource.read_bytes(), infer_schema=False)
-    rows = table.filter(pl.col("table") == name.removeprefix("table_")).rows()
-    return {(part, row, quantity): printed for _, part, row, quantity, printed in rows}
 
 
 def _score(metric: str, relevance_by_rank: Sequence[int]) -> float:

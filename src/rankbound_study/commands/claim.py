@@ -12,13 +12,13 @@ import yaml  # type: ignore[import-untyped]
 from rankbound.errors import ConfigError
 from rankbound.io.atomic import atomic_path
 from rankbound.texts import quantity
-from rankbound_study.claims.cells import MOVIELENS, MQ2008
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.oracle import THEOREMS
+from rankbound_study.claims.evidence import MOVIELENS, MQ2008, Evidence
 from rankbound_study.claims.registry import Claim, claims, deciders
-from rankbound_study.claims.verdict import MissingEvidence, Untrained
+from rankbound_study.claims.thesis_theorems import THEOREMS
+from rankbound_study.claims.verdicts import MissingEvidence, Untrained
 from rankbound_study.config.check import check_config
 from rankbound_study.config.comparisons import STUDY
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.estimate import estimated
 from rankbound_study.config.lines import merged, nearest
 from rankbound_study.config.study import Study
@@ -37,18 +37,18 @@ class _Asked(Evidence):
     experiments_read: set[str] = field(default_factory=set, compare=False)
     compared: set[str] = field(default_factory=set, compare=False)
 
-    def cell(self, dataset: str, nsr: int | None = None, **choice: Any) -> pl.LazyFrame:
+    def cell(self, column: DataSet, **choice: Any) -> pl.LazyFrame:
         if choice.get("study") == STUDY:
-            self.compared.add(dataset)
+            self.compared.add(column.dataset)
         else:
-            self.cells.add((dataset, nsr, choice.get("protocol", HONEST)))
-        return super().cell(dataset, nsr, **choice)
+            self.cells.add((*column, HONEST))
+        return super().cell(column, **choice)
 
-    def variants(self, experiment: str, dataset: str, nsr: int | None = None, **choice: Any) -> dict[str, pl.LazyFrame]:
-        found = super().variants(experiment, dataset, nsr, **choice)
+    def variants(self, experiment: str, column: DataSet, *, of_epochs: bool = False) -> dict[str, pl.LazyFrame]:
+        found = super().variants(experiment, column, of_epochs=of_epochs)
         if found:
             self.experiments_read.add(experiment)
-            self.cells.add((dataset, nsr, choice.get("protocol", HONEST)))
+            self.cells.add((*column, HONEST))
         return found
 
 

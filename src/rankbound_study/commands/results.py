@@ -27,7 +27,7 @@ def theorems(out: Path) -> None:
 
 def claims(options: str, out_dir: Path, titles: str, name: str, theorems: Path | None = None, **files: Any) -> None:
     """Decide every claim of the sources, and write the table in all its forms."""
-    from rankbound_study.claims import verdict_table
+    from rankbound_study.claims import verdicts
     from rankbound_study.claims.evidence import Evidence
     from rankbound_study.claims.registry import decide
     from rankbound_study.claims.theorems import read
@@ -37,9 +37,9 @@ def claims(options: str, out_dir: Path, titles: str, name: str, theorems: Path |
     _use_titles(titles)
     chosen = {kind: value for kind, value in vars(_study_files(files)).items() if kind in Evidence.__annotations__}
     evidence = Evidence(parse_options(options)["study"], **chosen)
-    table = verdict_table.frame(decide(evidence, read(theorems) if theorems else {}))
+    table = verdicts.frame(decide(evidence, read(theorems) if theorems else {}))
     TableFiles(table, claims_table.texts(table)).write(out_dir, name)
-    print(verdict_table.summary(table))
+    print(verdicts.summary(table))
 
 
 def figure(names: list[str], out: list[Path], options: str, titles: str, **files: Any) -> None:
@@ -110,8 +110,8 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
 
     from tqdm import tqdm
 
-    from rankbound_study.claims import verdict_table
-    from rankbound_study.claims.cells import choose_smallest_effects
+    from rankbound_study.claims import verdicts
+    from rankbound_study.claims.evidence import choose_smallest_effects
     from rankbound_study.config.data_sets import use_titles
     from rankbound_study.export.evidence import unpack
     from rankbound_study.figures import draw, figure_file, style
@@ -120,7 +120,7 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
 
     choose_smallest_effects(_effects(smallest_effect))
     folder = out_dir / "tables"
-    parts = [*paper.TABLES, verdict_table.NAME, *paper.FIGURE_NAMES]
+    parts = [*paper.TABLES, verdicts.NAME, *paper.FIGURE_NAMES]
     with TemporaryDirectory() as unpacked, tqdm(total=len(parts), unit="part", disable=None) as progress:
         released = unpack(evidence, Path(unpacked))
         use_titles(released.titles)
@@ -129,7 +129,7 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
             if part in paper.TABLES:
                 options = released.options_for(tables.table_specs()[part].options)
                 tables.make(part, released.files, options).write(folder, part)
-            elif part == verdict_table.NAME:
+            elif part == verdicts.NAME:
                 table = released.decided()
                 TableFiles(table, claims_table.texts(table)).write(folder, part)
             else:
@@ -139,7 +139,7 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
     content = paper.paper(out_dir, elsewhere=elsewhere)
     render.write_html(content, out_dir, out_dir / f"{name}.html")
     render.write_pdf(content, out_dir, out_dir / f"{name}.pdf")
-    print(verdict_table.summary(table))
+    print(verdicts.summary(table))
     if released.kept:
         print(f"as released, since they need other metrics or pictures: {', '.join(released.kept)}")
 
@@ -148,7 +148,7 @@ def _effects(texts: Sequence[str]) -> dict[str, float]:
     """Return the smallest effects that flags state, `nDCG=0.005`, by the metrics' own texts."""
     from rankbound.errors import plain_errors
     from rankbound.metrics import metric
-    from rankbound_study.claims.cells import SHARE
+    from rankbound_study.claims.evidence import SHARE
 
     found = {}
     for text in texts:

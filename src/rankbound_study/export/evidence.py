@@ -24,7 +24,7 @@ from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound.io.models import KEY as SEAL_KEY
 from rankbound.io.models import UNSEALED, check_seal, seal
-from rankbound_study.claims import verdict_table
+from rankbound_study.claims import verdicts
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decide
 from rankbound_study.claims.theorems import check
@@ -66,7 +66,7 @@ def release(
     paths = {name: results / f"{name}.parquet" for name in TABLES}
     frames = {name: _reduced(path, name) for name, path in paths.items() if name == "runs" or path.exists()}
     table = pl.concat([*frames.values(), *map(_sizes, instances)], how="diagonal_relaxed")
-    claims = verdict_table.read(results / "tables" / f"{verdict_table.NAME}.csv")
+    claims = verdicts.read(results / "tables" / f"{verdicts.NAME}.csv")
     known = {name: {*CONTRACTS[TABLES[name]].columns, "table"} for name in frames}
     facts = {
         "options": dict(options),
@@ -126,7 +126,7 @@ class Released:
 
     def decided(self) -> pl.DataFrame:
         """Return the table of claims: those that are kept have their released verdicts."""
-        decided = verdict_table.frame(decide(self.evidence, check()))
+        decided = verdicts.frame(decide(self.evidence, check()))
         kept = self.claims.filter(pl.col("id").is_in(list(self.kept)))
         both = pl.concat([decided.join(kept, on="id", how="anti"), kept])
         return decided.select("id").join(both, on="id", maintain_order="left").select(decided.columns)
@@ -164,7 +164,7 @@ def unpack(evidence: Path, folder: Path) -> Released:
         write_table(whole.to_arrow(), paths[name], contract)
     lists = table.filter(table=LISTS)
     instances = tuple(_write_instances(own, folder) for own in lists.partition_by("dataset", "nsr_train"))
-    claims = pl.read_csv(io.StringIO(facts["claims"]), schema=verdict_table.COLUMNS)
+    claims = pl.read_csv(io.StringIO(facts["claims"]), schema=verdicts.COLUMNS)
     return Released(facts["options"], facts["titles"], StudyFiles(**paths, instances=instances), claims, facts["kept"])
 
 

@@ -14,8 +14,7 @@ from rankbound_study.data.image_hash import Bits
 from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
-from rankbound_study.results.neural_pairs import coefficients, read_pairs
-from rankbound_study.results.neural_runs import TABLES, data_set_title, table_of, what_is_missing
+from rankbound_study.results.neural import TABLES, coefficients, data_set_title, read_pairs, table_of, what_is_missing
 from rankbound_study.results.study_files import StudyFiles
 
 FIGURES = Catalogue(FigureSpec, "figures_faces.md")

@@ -6,14 +6,17 @@ import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
-from rankbound_study.results.neural_pairs import GAPS, PAIR_ACCURACY, by_gap, read_pairs
-from rankbound_study.results.neural_runs import (
+from rankbound_study.results.neural import (
     FAMILIES,
+    GAPS,
     NOT_RUN,
+    PAIR_ACCURACY,
     TABLES,
+    by_gap,
     data_set_title,
     feature_results,
     read_epochs,
+    read_pairs,
     read_runs,
     table_of,
     what_is_missing,

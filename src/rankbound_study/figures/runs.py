@@ -11,9 +11,8 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import OF_RUNS, Catalogue, FigureSpec
 from rankbound_study.results import scores
-from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.scores import RunsChoice, untrained_cells
 from rankbound_study.results.study_files import FILE_PLACES
-from rankbound_study.results.trained import untrained_cells
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
 

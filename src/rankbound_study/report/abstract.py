@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.comparison import LEVEL
-from rankbound_study.claims import effects, law, related
+from rankbound_study.claims import comparisons, effects, law
 from rankbound_study.claims.law import ALL, BEST, BOUNDS, MISMATCH, SECOND, WEIGHTS
 from rankbound_study.claims.rules import FLAT
-from rankbound_study.claims.verdict import CONFIRMED, NOT_RUN
+from rankbound_study.claims.verdicts import CONFIRMED, NOT_RUN
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import GENERATED, Claims
 from rankbound_study.report.columns import with_minus, with_minus_signs
@@ -110,11 +110,11 @@ def related_sections(tables: Path, honest: pl.DataFrame) -> Iterator[ReportSecti
         tables: the folder of the tables.
         honest: Table 5.1 of the honest protocol, which counts trainings.
     """
-    if not (tables / f"{related.NAME}.csv").exists():
+    if not (tables / f"{comparisons.RELATED}.csv").exists():
         return
-    orders = read_table(tables / f"{related.NAME}.csv", related.COLUMNS)
-    gradients = read_table(tables / f"{related.GRADIENTS}.csv", related.GRADIENT_COLUMNS)
-    ranks = read_table(tables / f"{related.RANKS}.csv", related.RANK_COLUMNS)
+    orders = read_table(tables / f"{comparisons.RELATED}.csv", comparisons.ORDER_COLUMNS)
+    gradients = read_table(tables / f"{comparisons.GRADIENTS}.csv", comparisons.GRADIENT_COLUMNS)
+    ranks = read_table(tables / f"{comparisons.RANKS}.csv", comparisons.RANK_COLUMNS)
     trained = honest.filter(pl.col("as_printed"), pl.col("loss") != "none", pl.col("n_trainings") > 0)
     paragraphs = _findings_of_others(orders, trained, gradients, ranks)
     title, opening = "Related work and what it predicts here", text(RELATED, "opening")

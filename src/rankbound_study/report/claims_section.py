@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.claims import verdict_table
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
+from rankbound_study.claims import verdicts
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
 from rankbound_study.report.claims_table import estimate, number
 from rankbound_study.report.columns import Cell, Column, Layout, Row, TableBlock, with_minus_signs
 from rankbound_study.report.content import Finding, ReportSection, finding
@@ -27,16 +27,16 @@ class Claims:
     @classmethod
     def read(cls, tables: Path) -> "Claims":
         """Read the table in the folder of the tables."""
-        path = tables / f"{verdict_table.NAME}.csv"
-        return cls(verdict_table.read(path) if path.exists() else None)
+        path = tables / f"{verdicts.NAME}.csv"
+        return cls(verdicts.read(path) if path.exists() else None)
 
     def findings(self, *, synthetic: bool) -> Iterator[Finding]:
         """Count the verdicts, by source."""
         if self.table is None:
             return
-        every = verdict_table.counts(self.table)
-        of_sources = ((title, verdict_table.of_source(self.table, one)) for one, title in verdict_table.SOURCES.items())
-        counts = {title: verdict_table.counts(own) for title, own in of_sources if len(own)}
+        every = verdicts.counts(self.table)
+        of_sources = ((title, verdicts.of_source(self.table, one)) for one, title in verdicts.SOURCES.items())
+        counts = {title: verdicts.counts(own) for title, own in of_sources if len(own)}
         yield finding(
             FILE,
             "counts",
@@ -49,8 +49,8 @@ class Claims:
     def sections(self) -> Iterator[ReportSection]:
         """Return the section with all claims, a table for each group."""
         if self.table is not None:
-            groups = verdict_table.groups(self.table)
-            blocks = tuple(_SHOWN(own, name=name, caption=f"{verdict_table.summary(own)}.") for name, own in groups)
+            groups = verdicts.groups(self.table)
+            blocks = tuple(_SHOWN(own, name=name, caption=f"{verdicts.summary(own)}.") for name, own in groups)
             undecided = self.table.filter(pl.col("verdict") == INCONCLUSIVE)
             opening = text(FILE, "opening", inconclusive=len(undecided), known=undecided["margin"].count())
             yield ReportSection("claims", "Claims", opening, blocks)
@@ -59,7 +59,7 @@ class Claims:
         """Return the claims of one source, refuted ones first."""
         if self.table is not None:
             order = pl.col("verdict").replace_strict({verdict: place for place, verdict in enumerate(_BY_DOUBT)})
-            own = verdict_table.of_source(self.table, letter).sort(order, maintain_order=True)
+            own = verdicts.of_source(self.table, letter).sort(order, maintain_order=True)
             yield _SHOWN(own, name="Claims of the paper", caption=text(FILE, "of-the-paper"))
 
     def verdict(self, claim: str) -> str:

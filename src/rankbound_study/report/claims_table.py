@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.verdict_table import groups, summary
+from rankbound_study.claims.verdicts import groups, summary
 from rankbound_study.report.columns import Cell, Column, Layout
 from rankbound_study.report.table_files import TableTexts, latex, markdown
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.cells import is_distinct, significance
 from rankbound_study.claims.comparisons import AFFINE_PREFIX, METRIC_COLUMNS, TRAINED_FOR, VARIANT_COLUMNS
+from rankbound_study.claims.evidence import is_distinct, significance
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.columns import DASH, Layout, Row, TableBlock, between, fixed, four, signed
@@ -23,8 +23,8 @@ from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.crossed import METRICS_CROSSED
 from rankbound_study.report.tables.table_5_1 import COLUMNS, TOLERANCE, cell_name
 from rankbound_study.results import scores
+from rankbound_study.results.scores import UNTRAINED
 from rankbound_study.results.study_files import read_facts, read_made, read_table
-from rankbound_study.results.trained import UNTRAINED
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
 
 ON_COLLAPSE, ON_EQUAL_LOSSES, ON_POPULARITY = "T26", "T14", "P01"

@@ -12,7 +12,7 @@ from rankbound_study.data.contracts import DATASET_KEY, LEFT_OUT_KEY, read_metad
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.columns import Layout, TableBlock
 from rankbound_study.report.content import Paragraph, ReportSection
-from rankbound_study.results.neural_runs import data_set_title
+from rankbound_study.results.neural import data_set_title
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import HONEST, PUBLISHED
 

@@ -15,11 +15,11 @@ from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.columns import between, four, signed
 from rankbound_study.report.content import Figures, Finding, ReportSection, figures_named, finding, table_blocks
 from rankbound_study.report.tables.neural import COLUMNS, COMPARISON_COLUMNS
-from rankbound_study.results.neural_pairs import READINGS
-from rankbound_study.results.neural_runs import (
+from rankbound_study.results.neural import (
     AS_PRINTED,
     CONTROL,
     FAMILIES,
+    READINGS,
     TABLES,
     Printed,
     data_set_title,

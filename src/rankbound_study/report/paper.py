@@ -12,11 +12,11 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.comparison import LEVEL
-from rankbound_study.claims import effects, law, verdict_table
-from rankbound_study.claims.cells import is_distinct
+from rankbound_study.claims import effects, law, verdicts
+from rankbound_study.claims.comparisons import CITEULIKE_COLUMNS
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
-from rankbound_study.claims.predictions import COLUMNS
-from rankbound_study.claims.related import CITEULIKE_COLUMNS
+from rankbound_study.claims.evidence import is_distinct
+from rankbound_study.claims.law import REGISTERED_COLUMNS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.abstract import law_findings, law_outcomes
@@ -69,8 +69,8 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     cells = read_made(tables / f"{effects.NAME}.csv", effects.CELL_COLUMNS)
     means = _counted(read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS), cells)
     outcomes, found = law_outcomes(tables), list(law_findings(tables))
-    none = pl.DataFrame(schema=COLUMNS)
-    registered = none if elsewhere is None else read_made(elsewhere / OTHER_TABLES[-1], COLUMNS)
+    none = pl.DataFrame(schema=REGISTERED_COLUMNS)
+    registered = none if elsewhere is None else read_made(elsewhere / OTHER_TABLES[-1], REGISTERED_COLUMNS)
     synthetic = bounded.summary["synthetic"]
     honest = bounded.honest.filter(pl.col("n_trainings") > 0)
     facts: dict[str, Any] = {
@@ -217,9 +217,9 @@ def _answers(
         yield row("popularity-answer", beaten=beaten, of=len(compared))
     if claims.table is not None:
         empirical = claims.table.filter(kind="empirical")
-        counts = verdict_table.counts(empirical)
+        counts = verdicts.counts(empirical)
         yield row("claims-answer", counts=counts, theorems=len(claims.table) - len(empirical))
-        yield row("second-study-answer", counts=verdict_table.counts(verdict_table.of_source(empirical, "N")))
+        yield row("second-study-answer", counts=verdicts.counts(verdicts.of_source(empirical, "N")))
 
 
 def _second(tables: Path) -> list[dict[str, str]]:

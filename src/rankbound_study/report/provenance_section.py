@@ -19,7 +19,7 @@ from rankbound_study.provenance.records import Record
 from rankbound_study.report.columns import DASH, Cell, Layout, TableBlock
 from rankbound_study.report.content import ReportSection
 from rankbound_study.report.tables.sensitivity import option_text
-from rankbound_study.results.neural_runs import data_set_title
+from rankbound_study.results.neural import data_set_title
 from rankbound_study.results.study_files import scan_runs
 from rankbound_study.templates import text
 

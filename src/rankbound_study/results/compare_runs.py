@@ -1,10 +1,10 @@
 """Comparison of selections of runs tables: pairs of runs that agree except in the keys that separate A from B."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -45,13 +45,10 @@ Choice = Mapping[str, str]
 """Filters on the rows of a runs table."""
 
 
-@dataclass(frozen=True)
-class RunsPair:
-    """Rows of A and B that are compared: their `common` keys, and the keys of each alone."""
+class RunsPair(NamedTuple):
+    """Rows of A and B that are compared, and their keys: those in `common`, `a_key` and `b_key`."""
 
-    common: Key
-    a_key: Key
-    b_key: Key
+    key: dict[str, Any]
     a: pl.DataFrame
     b: pl.DataFrame
 
@@ -88,16 +85,15 @@ def compare_runs(
                 raise DataError(f"{path}: there is no metric {name!r}; it has {', '.join(known)}")
     rows = []
     for cell in cells:
-        key = {"common": dict(cell.common), "a_key": dict(cell.a_key), "b_key": dict(cell.b_key)}
         found = rows_of(cell.a, cell.b, wanted, settings, names_pairs(cell.a))
-        rows += [replace(row, cell=label(cell, cells), key=key) for row in found]
+        rows += [replace(row, cell=label(cell, cells), key=cell.key) for row in found]
     a_name, b_name = (_name(path, own, cells) for path, own in zip(files, ("a_key", "b_key"), strict=True))
     return report_of(a_name, b_name, rows, settings, notes)
 
 
 def _name(path: Path, side: str, cells: Sequence[RunsPair]) -> str:
     """Return the file, and the keys of this side that are the same in all cells."""
-    first, *others = (getattr(cell, side) for cell in cells)
+    first, *others = (cell.key[side] for cell in cells)
     fixed = [key for key, value in first.items() if key != "options" and all(one[key] == value for one in others)]
     return ", ".join([str(path), *(f"{key} {first[key]}" for key in fixed)])
 
@@ -138,9 +134,7 @@ def selected(runs: pl.DataFrame, choice: Key, name: str) -> pl.DataFrame:
     return runs
 
 
-def matched(
-    a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same_file: bool
-) -> tuple[list[RunsPair], list[str]]:
+def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same: bool) -> tuple[list[RunsPair], list[str]]:
     """Return the cells to compare, and notes on runs that only one side has.
 
     The keys `apart` separate A from B, as does a key of which one side has a single value that the other lacks (the
@@ -163,10 +157,10 @@ def matched(
     pairs = [
         (one, other)
         for one, other in product(a_keys, b_keys)
-        if all(one[key] == other[key] for key in joined) and not (same_file and one == other)
+        if all(one[key] == other[key] for key in joined) and not (same and one == other)
     ]
     differences = [text for key in joined if (text := _difference(key, *values[key]))]
-    if not pairs and same_file and not free:
+    if not pairs and same and not free:
         raise ConfigError(
             "A and B are the same runs: choose what separates them, such as --a bounding=none --b bounding=min-max"
         )
@@ -180,16 +174,11 @@ def matched(
     def rows(frame: pl.DataFrame, key: Key) -> pl.DataFrame:
         return frame.filter(*(pl.col(name).eq_missing(pl.lit(key[name], dtype=frame.schema[name])) for name in KEYS))
 
-    cells = [
-        RunsPair(
-            {key: one[key] for key in joined},
-            {key: one[key] for key in free},
-            {key: other[key] for key in free},
-            rows(a, one),
-            rows(b, other),
-        )
-        for one, other in pairs
-    ]
+    cells = []
+    for one, other in pairs:
+        parts = {"common": (one, joined), "a_key": (one, free), "b_key": (other, free)}
+        key = {part: {name: of[name] for name in names} for part, (of, names) in parts.items()}
+        cells.append(RunsPair(key, rows(a, one), rows(b, other)))
     return cells, [f"left out: {text}" for text in differences]
 
 
@@ -198,12 +187,12 @@ def label(cell: RunsPair, cells: Sequence[RunsPair]) -> str:
     shared, ours, theirs = (
         [
             _text(key, value)
-            for key, value in getattr(cell, part).items()
-            if any(getattr(one, part)[key] != value for one in cells)
+            for key, value in cell.key[part].items()
+            if any(one.key[part][key] != value for one in cells)
         ]
         for part in ("common", "a_key", "b_key")
     )
-    if all(one.common.get("nsr_train") == one.common.get("nsr_test") for one in cells):
+    if all(one.key["common"].get("nsr_train") == one.key["common"].get("nsr_test") for one in cells):
         shared = list(dict.fromkeys(shared))
     versus = f"{' '.join(ours)} vs {' '.join(theirs)}".strip() if ours or theirs else ""
     return ", ".join(filter(None, [*shared, versus]))

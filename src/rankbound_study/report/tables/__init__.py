@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.errors import ConfigError
-from rankbound_study.claims import verdict_table
+from rankbound_study.claims import verdicts
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.figures.catalogue import Spec, found_specs
 from rankbound_study.report.columns import TableBlock
@@ -91,7 +91,7 @@ def table_specs() -> Mapping[str, TableSpec]:
 
 def table_names() -> list[str]:
     """Return the names of all tables, that of the claims among them, which a step of its own makes."""
-    return [*table_specs(), verdict_table.NAME]
+    return [*table_specs(), verdicts.NAME]
 
 
 def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles:
@@ -103,7 +103,7 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
     if name not in table_specs():
         raise ConfigError(
             f"there is no {name!r}; the tables are {', '.join(table_names())} "
-            f"({verdict_table.NAME}: `python -m rankbound_study claims`)"
+            f"({verdicts.NAME}: `python -m rankbound_study claims`)"
         )
     spec = table_specs()[name]
     for needed in _REQUIRED:

@@ -7,7 +7,6 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.comparison import LEVEL
-from rankbound_study.claims.cells import significance
 from rankbound_study.claims.comparisons import (
     COMMON,
     EFFECT,
@@ -20,7 +19,7 @@ from rankbound_study.claims.comparisons import (
     ratios_crossed,
 )
 from rankbound_study.claims.comparisons import POPULARITY_COLUMNS as SAMPLING_COLUMNS
-from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.evidence import Evidence, significance
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
@@ -28,8 +27,8 @@ from rankbound_study.report.columns import DASH, Across, Cell, Layout, Row, Tabl
 from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
+from rankbound_study.results.scores import MARK
 from rankbound_study.results.study_files import read_table
-from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text, titled
 from rankbound_study.vocabulary import POPULARITY, UNBOUNDED
 

@@ -22,11 +22,16 @@ from rankbound_study.claims.effects import (
 )
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.law import COLUMNS as LAW_COLUMNS
-from rankbound_study.claims.law import LINE_COLUMNS, PREDICTION_COLUMNS, law, lines_table
+from rankbound_study.claims.law import (
+    LINE_COLUMNS,
+    PREDICTION_COLUMNS,
+    REGISTERED_COLUMNS,
+    law,
+    lines_table,
+    registered_table,
+)
 from rankbound_study.claims.law import cells_table as law_cells_table
 from rankbound_study.claims.law import predictions_table as outcomes_table
-from rankbound_study.claims.predictions import COLUMNS as REGISTERED_COLUMNS
-from rankbound_study.claims.predictions import predictions_table
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.reader import read_instances
@@ -45,8 +50,8 @@ from rankbound_study.report.columns import (
 )
 from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, evidence_of, of_evidence
+from rankbound_study.results.scores import MARK
 from rankbound_study.results.study_files import StudyFiles, schema
-from rankbound_study.results.trained import MARK
 from rankbound_study.vocabulary import AFFINE, LOSSES
 
 FILE = "table_effects.md"
@@ -283,4 +288,4 @@ TABLES.add(
     columns=REGISTERED_COLUMNS,
     layout=REGISTERED,
     **OF_EXPERIMENTS,
-)(of_evidence(predictions_table))
+)(of_evidence(registered_table))

@@ -28,6 +28,7 @@ from rankbound_study.report.columns import DASH, Cell, Column, Layout, Row, Tabl
 from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.scores import (
+    MARK,
     SYSTEM,
     names_of,
     of_data_set,
@@ -36,7 +37,6 @@ from rankbound_study.results.scores import (
     validation_means,
 )
 from rankbound_study.results.study_files import StudyFiles, read_facts, read_table
-from rankbound_study.results.trained import MARK
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import HONEST
 

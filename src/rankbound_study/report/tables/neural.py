@@ -25,31 +25,29 @@ from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock, four, with_minus
 from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.neural_pairs import (
-    GAP_COLUMNS,
-    READINGS,
-    MethodMeans,
-    by_gap,
-    compared,
-    explained,
-    method_means,
-    read_pairs,
-)
-from rankbound_study.results.neural_runs import (
+from rankbound_study.results.neural import (
+    AGE_GAP_COLUMNS,
     AS_PRINTED,
     CONTROL,
     FAMILIES,
     NOT_RUN,
+    READINGS,
     FeatureResults,
+    MethodMeans,
     Printed,
+    by_gap,
+    compared,
     data_set_title,
+    explained,
     feature_results,
+    method_means,
     printed_scores,
+    read_pairs,
     read_runs,
     table_named,
     what_is_missing,
 )
-from rankbound_study.results.neural_runs import TABLES as PRINTED_TABLES
+from rankbound_study.results.neural import TABLES as PRINTED_TABLES
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import StudyFiles, read_table, schema
 from rankbound_study.templates import text
@@ -97,7 +95,7 @@ def neural_table(
     pairs = read_pairs(predictions, images) if predictions and images is not None else None
     rows: list[dict[str, Any]] = []
     comparisons: list[tuple[Any, ...]] = []
-    gaps = [pl.DataFrame(schema={"dataset": pl.String, **GAP_COLUMNS})]
+    gaps = [pl.DataFrame(schema={"dataset": pl.String, **AGE_GAP_COLUMNS})]
     for own in frame.partition_by("dataset", maintain_order=True):
         dataset = own["dataset"][0]
         own_pairs = None if pairs is None else pairs.filter(pl.col("dataset") == dataset)

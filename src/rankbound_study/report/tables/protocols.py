@@ -13,7 +13,7 @@ from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
 from rankbound_study.report.columns import Across, Cell, Column, Layout, Row, TableBlock, with_margin
 from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.neural_runs import data_set_title
+from rankbound_study.results.neural import data_set_title
 from rankbound_study.results.scores import place, scores_of_runs
 from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs, schema
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES

@@ -16,7 +16,7 @@ from rankbound_study.claims.comparisons import distribution_variants
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, paired, trainings, usual_beside, variants
-from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Layout, with_minus
@@ -135,7 +135,7 @@ def _other_reading(evidence: Evidence, column: DataSet) -> Iterator[dict[str, ob
 
 def _trained(evidence: Evidence, column: DataSet, picked: str = "validation") -> pl.DataFrame:
     """Return the rows of all losses; none without runs."""
-    if (rows := _found(evidence.cell, column.dataset, column.nsr, selection=picked)) is None:
+    if (rows := _found(evidence.cell, column, selection=picked)) is None:
         return pl.DataFrame()
     return rows.filter(pl.col("loss").is_in(list(JUDGED_BY))).select(*KEY, *JUDGED_BY.values()).collect()
 

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.related import (
+from rankbound_study.claims.comparisons import (
     CITEULIKE_COLUMNS,
+    ORDER_COLUMNS,
     citeulike,
     gradients_table,
     orders_table,
     ranks_table,
 )
-from rankbound_study.claims.related import COLUMNS as RELATED_COLUMNS
+from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import DASH, Cell, Column, Layout, between, signed
@@ -69,7 +69,7 @@ TABLES.add(
     title="what related work predicts here",
     beside=(".md", ".tex", "_gradients.csv", "_ranks.csv"),
     section="related",
-    columns=RELATED_COLUMNS,
+    columns=ORDER_COLUMNS,
     layout=Layout.of(FILE, "related"),
     **OF_STUDY,
 )

@@ -6,7 +6,7 @@ folds' means, `ours_pooled` the mean over all lists. Both readings of MQ2008 hav
 scored at three persistences (`as_printed` marks the one that the thesis names). Synthetic data have no printed scores.
 `margin` is half of the 95 % interval of a mean; `change` is a bounded loss minus the unbounded one, with half of its
 interval and the p-value of no change, adjusted over the printed cells. `n_untrained` of the `n_trainings` of a cell did
-not train (see `rankbound_study.results.trained`); a difference with such a cell is not tested.
+not train (see `rankbound_study.results.scores`); a difference with such a cell is not tested.
 
 For people, it has a row per loss and bounding and a column per data set, as in the thesis. Each mean has a note: the
 printed mean (published protocol) or its margin (honest protocol).
@@ -21,7 +21,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.comparison import LEVEL, TIE
-from rankbound_study.claims.cells import SIGNIFICANT, certainty, holm_adjusted, is_distinct, significance
+from rankbound_study.claims.evidence import SIGNIFICANT, certainty, holm_adjusted, is_distinct, significance
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures.catalogue import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
@@ -30,9 +30,8 @@ from rankbound_study.report.columns import DASH, Across, Cell, Layout, Row, Tabl
 from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
-from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.scores import MARK, UNTRAINED, RunsChoice, untrained_counts
 from rankbound_study.results.study_files import StudyFiles, read_frame, schema
-from rankbound_study.results.trained import MARK, UNTRAINED, untrained_counts
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, UNBOUNDED
 
@@ -332,10 +331,10 @@ _ABOUT: dict[str, Any] = {
     arguments={"protocol": HONEST},
     part=HONEST,
     title="5.1, honest protocol",
-    options=("study", "model"),
+    options=("study",),
     **_ABOUT,
 )
-@TABLES.add("table_5_1", title="5.1", part=FIRST, options=("protocol", "study", "model"), metrics=True, **_ABOUT)
+@TABLES.add("table_5_1", title="5.1", part=FIRST, options=("protocol", "study"), metrics=True, **_ABOUT)
 def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
     """Return the table with its summary and its means."""
     table = table_5_1(files.needed("runs"), RunsChoice(**options), files.epochs)
