@@ -10,7 +10,6 @@ import os
 import platform
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -48,15 +47,6 @@ SETUP = (
 OF_THE_REPOSITORY = ("cloud", "dev", "faults", "peers", "s3", "study")
 """Extras of pyproject.toml that are not the library's."""
 
-DISK_GIGABYTES = 2.0
-"""Free disk below which a note says so: the default study writes 0.6 GB, and DVC's cache as much again."""
-
-OPTIONAL = {
-    "git": "records of results name no commit without it",
-    "chromium": "tests of the report's page in a browser are skipped without it",
-}
-"""Programs that nothing needs, and what is lost without them."""
-
 CGROUP = Path("/sys/fs/cgroup/memory.max")
 RAR = b"Rar!"
 _WIDTH, _INDENT, _MARKS = 110, 15, {MISSING: "! ", NOTE: "- "}
@@ -89,11 +79,9 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     found = list(packages())
     yield from found
     if nothing_installed():
-        yield from disk([Path.cwd()])
         return
     yield from extras()
     yield accelerators()
-    yield kernels()
     if any(finding.level == MISSING for finding in found):
         return
     from rankbound.errors import ConfigError
@@ -112,7 +100,6 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     if study.instances:
         estimate = estimated(study, study.jobs)
         yield memory(estimate.largest, estimate.gigabytes)
-    yield from disk([Path(study.config.pathvars.data), Path(study.config.pathvars.results)])
 
 
 def lines(findings: Sequence[Finding]) -> Iterator[str]:
@@ -249,26 +236,10 @@ def _torch_build() -> dict[str, Any] | None:
     return runpy.run_path(str(Path(spec.origin).with_name("version.py")))
 
 
-def kernels() -> Finding:
-    """Return where compiled kernels are kept, or why losses run without them."""
-    if os.environ.get("RANKBOUND_FAST") == "0":
-        return Finding("kernels", "switched off by RANKBOUND_FAST=0: losses take several times as long", NOTE)
-    if find_spec("numba") is None or find_spec("numpy") is None:
-        return Finding("kernels", "none without numba: losses take several times as long", NOTE)
-    from rankbound.kernels.compiler import cache_folder
-
-    if (folder := cache_folder()) is None:
-        text = "none: the cache cannot be written, or others can write to it: set RANKBOUND_CACHE to a folder of yours"
-        return Finding("kernels", text, NOTE)
-    count = sum(1 for _ in folder.rglob("*.nbi"))
-    first = "" if count else "; each is compiled at its first use, in up to ten seconds"
-    return Finding("kernels", f"{quantity(count, 'compiled module')} in {folder}{first}")
-
-
 def data_sets(study: "Study") -> Iterator[Finding]:
     """Yield where each data set is or how to get it, what is left out for want of a file, and what was set aside.
 
-    Programs are named here, too, because an archive may need one.
+    Readers of archives are named here, too, because an archive may need one.
     """
     rar_sources = []
     for source in study.converted:
@@ -285,7 +256,7 @@ def data_sets(study: "Study") -> Iterator[Finding]:
     yield from (Finding("data", reason, NOTE) for reason in study.left_out.values())
     for path in sorted(Path(study.config.pathvars.data, "raw").glob("*.rejected*")):
         yield Finding("data", f"{path} failed its check and is never read: remove it", NOTE)
-    yield from tools(rar_sources)
+    yield archive_readers(rar_sources)
 
 
 def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
@@ -315,19 +286,15 @@ def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
     return "", f"{target} is missing and has no address: {where}, and save it there", MISSING
 
 
-def tools(rar_sources: Sequence[str]) -> Iterator[Finding]:
-    """Yield the programs that steps call; `rar_sources` are the data sets that come as .rar archives."""
+def archive_readers(rar_sources: Sequence[str]) -> Finding:
+    """Return the programs that read .rar archives; `rar_sources` are the data sets that come as such."""
     from rankbound_study.data.archives import readers
 
     found = readers()
     if found or not rar_sources:
-        yield Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
-    else:
-        remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
-        yield Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)
-    for name, loss in OPTIONAL.items():
-        path = shutil.which(name)
-        yield Finding("tools", path or f"{name} was not found: {loss}", READY if path else NOTE)
+        return Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
+    remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
+    return Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)
 
 
 def memory(largest: str, needed_gigabytes: float) -> Finding:
@@ -352,15 +319,3 @@ def _memory() -> tuple[float | None, float | None]:
     limit = CGROUP.read_text("ascii").strip() if CGROUP.exists() else "max"
     most = total if limit == "max" else min(total, int(limit) / 1e9)
     return most, min(available, most)
-
-
-def disk(folders: Sequence[Path]) -> Iterator[Finding]:
-    """Yield the free space on each disk that holds one of the folders, which need not exist yet."""
-    free: dict[int, tuple[Path, float]] = {}
-    for folder in folders:
-        there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-        free.setdefault(there.stat().st_dev, (folder, shutil.disk_usage(there).free / 1e9))
-    for folder, gigabytes in free.values():
-        few = gigabytes < DISK_GIGABYTES
-        more = "; the default study writes 0.6 GB, and DVC's cache as much again" if few else ""
-        yield Finding("disk", f"{gigabytes:.1f} GB free for {folder}{more}", NOTE if few else READY)
