@@ -33,7 +33,7 @@ def _recorded(arguments: argparse.Namespace) -> AbstractContextManager[None]:
     folder = os.environ.get(RECORDS_VARIABLE)
     if not folder:
         return nullcontext()
-    from rankbound_study.provenance.recorder import recorded
+    from rankbound_study.provenance.records import recorded
 
     also = BY_NAME[arguments.subcommand].also_read
     return recorded(arguments, Path(folder), loaded(also)(**vars(arguments)) if also else {})

@@ -30,7 +30,7 @@ PAPER = {"provenance": 1, "document": 1}
 ALWAYS_LOADED = {
     *("rankbound.cli", "rankbound.commands", "rankbound.texts"),
     *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli", "rankbound_study.steps"),
-    *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".facts", ".loaded", ".recorder", ".records")),
+    *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".loaded", ".records")),
 }
 MODELS = ("boosted-trees", "random-forest", "lasso", "ridge", "cnn")
 """Those whose code only some trainings load."""
@@ -142,7 +142,7 @@ def test_lines_that_no_step_runs_comments_and_new_files_rerun_nothing(finished: 
     with ExitStack() as changes:
         for name in ("losses/lambda_loss.py", "io/trec.py", "cli.py"):
             changes.enter_context(_changed(source / "rankbound" / name))
-        changes.enter_context(_changed(source / "rankbound_study/provenance/recorder.py"))
+        changes.enter_context(_changed(source / "rankbound_study/cli.py"))
         comment = b'# a comment\n"""A text that does nothing."""\n'
         changes.enter_context(_changed(source / "rankbound/metrics/average_precision.py", comment))
         changes.callback(new.unlink)
