@@ -87,7 +87,7 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     from rankbound.errors import ConfigError
     from rankbound_study.config.check import check_config
     from rankbound_study.config.estimate import estimated
-    from rankbound_study.config.lines import merged
+    from rankbound_study.config.check import merged
     from rankbound_study.config.study import Study
 
     try:

@@ -59,7 +59,6 @@ def changed(path: Path, edit: Callable[[str], str]) -> Iterator[None]:
 
 DIGESTS = f"""
 import json, sys
-from rankbound_study import cli
 from rankbound_study.config.code_digests import CodeDigests
 
 for _ in sys.stdin:

@@ -18,7 +18,7 @@ from rankbound_study.claims.cells import choose_smallest_effects, smallest_effec
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.law import law
 from rankbound_study.cli import main
-from rankbound_study.config.lines import merged
+from rankbound_study.config.check import merged
 from rankbound_study.config.study import Study
 from rankbound_study.data.reader import read_instances
 from rankbound_study.export.evidence import Released, release, unpack

@@ -36,7 +36,7 @@ from rankbound_study.claims.law import (
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.list_weights import ListWeights
+from rankbound_study.vocabulary import ListWeights
 from rankbound_study.data.contracts import SPLITS, lists_table
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sampling import write_instances as write_lists_of

@@ -19,7 +19,7 @@ from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
 from rankbound.training.trainer import LAST, Learner, Part, Trained, joined, train
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.list_weights import ListWeights
+from rankbound_study.vocabulary import ListWeights
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.reader import read_instances
 from rankbound_study.jobs.examples import weighted

@@ -25,7 +25,7 @@ from rankbound_study.config.data_sets import (
     Sampling,
     sampled_name,
 )
-from rankbound_study.config.lines import merged
+from rankbound_study.config.check import merged
 from rankbound_study.config.sections.data import InteractionKeys
 from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import CONTRACTS, FOLDS, SPLITS, read_metadata, write_table

@@ -13,7 +13,7 @@ import torch
 from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound_study.commands import own_study
 from rankbound_study.commands.own_study import study_name
-from rankbound_study.config.lines import merged
+from rankbound_study.config.check import merged
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import sampling
 from tests.described_files import LISTS, RATINGS, searches, splits_of_ratings

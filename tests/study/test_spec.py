@@ -15,15 +15,15 @@ from rankbound.losses import loss
 from rankbound.training.models import BIASES
 from rankbound_study.config.check import check_config
 from rankbound_study.config.code_digests import CodeDigests
-from rankbound_study.config.comparisons import VGG16_FILE
+from rankbound_study.vocabulary import VGG16_FILE
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.lines import merged
-from rankbound_study.config.score_distributions import DistributionFile
+from rankbound_study.config.check import merged
 from rankbound_study.config.sections.base import loss_names
-from rankbound_study.config.sections.halves import ComparisonKeys
+from rankbound_study.config.sections.configuration import ComparisonKeys
 from rankbound_study.config.sections.training import BIASES as KNOWN_BIASES
-from rankbound_study.config.steps import Steps, as_json, one_of
-from rankbound_study.config.study import Study
+from rankbound_study.options import as_json
+from rankbound_study.workflow.rules import Steps, one_of
+from rankbound_study.config.study import DistributionFile, Study
 from rankbound_study.jobs.fit import epochs_of
 from rankbound_study.jobs.fit_trees import OPTIONS
 

@@ -40,7 +40,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.statistics import Pooled, pooled, resampled_means
 from rankbound_study.claims.verdict import MissingEvidence
-from rankbound_study.config.comparisons import VARIANT
+from rankbound_study.vocabulary import VARIANT
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.results.study_files import StudyFiles, scan_runs, schema

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
-from rankbound_study.config.comparisons import VARIANT
+from rankbound_study.vocabulary import VARIANT
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.results.study_files import scan_runs
 from rankbound_study.results.trained import JOB, read_trainings

@@ -33,7 +33,7 @@ from rankbound_study.claims.verdict import (
     Verdict,
     each_way,
 )
-from rankbound_study.config.comparisons import OF_FEATURES, STUDY
+from rankbound_study.vocabulary import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.results.neural_runs import (
     AS_PRINTED,

@@ -28,7 +28,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import adjusted, by_p
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.list_weights import LIST_WEIGHTS
+from rankbound_study.vocabulary import LIST_WEIGHTS
 from rankbound_study.results.study_files import schema
 from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED
 

@@ -37,7 +37,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.varied import Training, p_exchanged, picked_by_validation, picked_rows, trainings
 from rankbound_study.claims.verdict import MissingEvidence
-from rankbound_study.config.comparisons import VARIANT
+from rankbound_study.vocabulary import VARIANT
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.results.study_files import scan_runs, schema

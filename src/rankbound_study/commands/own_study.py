@@ -25,16 +25,17 @@ from rankbound_study.commands.data import convert, sample, split
 from rankbound_study.config.check import check_config, editor_schema
 from rankbound_study.config.data_sets import GRADED
 from rankbound_study.config.estimate import estimated, uncounted
-from rankbound_study.config.lines import ConfigLines, listed, merged
-from rankbound_study.config.score_distributions import needs_distributions
+from rankbound_study.config.check import ConfigLines, merged
+from rankbound_study.config.sections.base import listed
+from rankbound_study.vocabulary import needs_distributions
 from rankbound_study.config.sections.description import DescriptionKeys, known_names, known_set, own_files
-from rankbound_study.config.steps import as_json
 from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, with_relevance
 from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.data.sources import is_archive
 from rankbound_study.data.table_layout import Inspected, Said, UnclearError, beginning_of
 from rankbound_study.figures import figure_specs
+from rankbound_study.options import as_json
 from rankbound_study.report.tables import table_names
 from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY, UNBOUNDED
 

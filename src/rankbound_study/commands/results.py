@@ -183,7 +183,7 @@ def _use_titles(text: str) -> None:
 
 def verify(folder: Path, config: list[Path] | None, strict: bool, json: bool) -> int:
     """Check results, print the report, and return the exit status."""
-    from rankbound_study.config.lines import merged
+    from rankbound_study.config.check import merged
     from rankbound_study.provenance import verify as checks
 
     expected = merged(config) if config is not None else None

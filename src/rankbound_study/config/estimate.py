@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankbound_study.config.data_sets import FULL, SYNTHETIC, TEST, TRAIN, UNIFORM, SampledName
-from rankbound_study.config.score_distributions import needs_distributions
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.data import ImageKeys
 from rankbound_study.config.sections.description import DescriptionKeys, own_files
 from rankbound_study.config.sections.training import ConvolutionKeys, MatrixFactorizationKeys, PenalisedKeys, TreeKeys
 from rankbound_study.config.study import Job, Study
+from rankbound_study.vocabulary import needs_distributions
 
 LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
 ROWS = {"movielens": 100_836, "mq2008": 15_211, "mslr-web10k": 1_200_192, "aaf": 12_936}

@@ -8,6 +8,7 @@ compare methods. They share data, rules and the table of runs. The *experiments*
 setting changed, and have a separate table.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,15 +17,64 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankbound_study.config.comparisons import PROTOCOL, STUDY, VARIANT, VGG16_FILE, VGG16_WEIGHTS, vgg16_at
+from rankbound.texts import split_text
 from rankbound_study.config.data_sets import OWN, SYNTHETIC, THESIS, Instances, converted_path, features_path
 from rankbound_study.config.job import Settings, TrainingJob
-from rankbound_study.config.score_distributions import DistributionFile, needs_distributions
-from rankbound_study.config.sections.configuration import Configuration
+from rankbound_study.config.sections.configuration import OF_TRAINER, ComparisonKeys, Configuration, Variant
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, SourceKeys
 from rankbound_study.config.sections.description import DescriptionKeys, known_set
-from rankbound_study.config.sections.halves import OF_TRAINER, ComparisonKeys, Variant
-from rankbound_study.vocabulary import BEST_FEATURE, BOOSTED_TREES, COMPARED, EXPERIMENTS, HONEST, POPULARITY
+from rankbound_study.vocabulary import (
+    BEST_FEATURE,
+    BOOSTED_TREES,
+    COMPARED,
+    EXPERIMENTS,
+    HONEST,
+    METHODS,
+    POPULARITY,
+    STUDY,
+    VARIANT,
+    VGG16_FILE,
+    needs_distributions,
+)
+
+PROTOCOL = HONEST
+"""That of the comparisons: the publication does not say how the methods were tuned."""
+
+VGG16_WEIGHTS = "<data>/weights/vgg16.safetensors"
+
+
+KIND = rf"(-({'|'.join(METHODS)}))?(-tilt[0-9]+(\.[0-9]+)?)?"
+"""Regular expression of the kind of a file of score distributions."""
+
+
+class DistributionFile(NamedTuple):
+    """A file of score distributions.
+
+    Attributes:
+        loss: the loss whose metric's distributions it has.
+        kind: what distinguishes it from other files of the loss: nothing, `-sampled`, `-tilt4`, `-sampled-tilt4`.
+    """
+
+    loss: str
+    kind: str
+
+    @classmethod
+    def read_by(cls, usual: str, method: str, loss: str, bounding: str) -> "DistributionFile":
+        """Return the file that a training reads whose bounding needs distributions, made by a method."""
+        _, parameters, _ = split_text(bounding, "bound")
+        tilt = f"-tilt{parameters['tilt']}" if "tilt" in parameters else ""
+        return cls(loss, f"{'' if method == usual else f'-{method}'}{tilt}")
+
+    @property
+    def path(self) -> str:
+        """Its path."""
+        return f"<results>/distributions/{self.loss}{self.kind}.parquet"
+
+    def options(self, usual: str, samples: int, seed: int) -> dict[str, Any]:
+        """Return the options of the step that makes it."""
+        method, _, tilt = self.kind.partition("-tilt")
+        options = {"method": method.removeprefix("-") or usual, "samples": samples, "seed": seed}
+        return {**options, "tilt": float(tilt)} if tilt else options
 
 
 @dataclass(frozen=True)
@@ -194,7 +244,10 @@ class Study:
     def left_out(self) -> dict[str, str]:
         """The comparisons that cannot run here, by name, each with the reason and what to do."""
         data, every = self.config.pathvars.data, self.config.instances
-        if vgg16_at(data, self.config.mirror):
+        mirror = os.environ.get("RANKBOUND_MIRROR") or self.config.mirror
+        places = [Path(data, "weights/vgg16.safetensors"), Path(data, "raw", VGG16_FILE)]
+        places += [Path(mirror, VGG16_FILE)] if mirror else []
+        if any(place.is_file() for place in places):
             return {}
         return {
             name: f"comparisons.{name} is left out: the published weights of VGG16 are missing. To run it, use "

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.config.comparisons import STUDY, VARIANT
+from rankbound_study.vocabulary import STUDY, VARIANT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec

@@ -13,7 +13,7 @@ from rankbound.lists import Lists
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.list_weights import ListWeights
+from rankbound_study.vocabulary import ListWeights
 from rankbound_study.data.reader import Split, pairs_of_lists
 from rankbound_study.jobs.parts import FoldParts, StudyData
 from rankbound_study.jobs.weighting import list_weights

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from rankbound.errors import DataError
 from rankbound.texts import LONGEST, printable, quantity, shortened
-from rankbound_study.config.steps import as_json
 from rankbound_study.config.study import Study
+from rankbound_study.options import as_json
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, Places, hidden_files, result_files
 from rankbound_study.provenance.loaded import digest, file_here
 from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of

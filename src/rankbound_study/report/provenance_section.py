@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from rankbound.texts import quantity
-from rankbound_study.config.comparisons import OF_FEATURES, STUDY
+from rankbound_study.vocabulary import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of

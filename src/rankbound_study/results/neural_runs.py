@@ -22,7 +22,7 @@ import polars as pl
 
 from rankbound.compare.scores import Floats
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.config.comparisons import OF_FEATURES, STUDY
+from rankbound_study.vocabulary import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import SYNTHETIC, described_title
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.neural_pairs import PAIR_ACCURACY, MethodMeans, method_means, read_pairs

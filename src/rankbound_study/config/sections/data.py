@@ -25,7 +25,7 @@ from rankbound_study.config.data_sets import (
     sampled_name,
     samplings_of,
 )
-from rankbound_study.config.lines import listed, shown
+from rankbound_study.config.sections.base import listed, shown
 from rankbound_study.config.sections.base import (
     LARGEST_RATIO,
     AsWritten,

@@ -28,7 +28,7 @@ from rankbound_study.claims.law import predictions_table as outcomes_table
 from rankbound_study.claims.predictions import COLUMNS as REGISTERED_COLUMNS
 from rankbound_study.claims.predictions import predictions_table
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.list_weights import ListWeights
+from rankbound_study.vocabulary import ListWeights
 from rankbound_study.data.reader import read_instances
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import (

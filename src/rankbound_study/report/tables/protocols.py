@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare import Settings, compare
-from rankbound_study.config.comparisons import STUDY
+from rankbound_study.vocabulary import STUDY
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
