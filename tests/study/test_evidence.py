@@ -169,9 +169,9 @@ def test_a_claim_is_trained_alone(tmp_path: Path, file: Path, capsys: pytest.Cap
     out = tmp_path / "claim.yaml"
     assert main(["claim", "T45", "--evidence", str(file), "--out", str(out)]) == 0
     study = Study.of(merged([Path("config.yaml"), out]))
-    assert {job.loss for job in study.jobs} == {"nRBP"}
-    assert {job.bounding for job in study.jobs} == set(BOUNDINGS)
-    assert {job.protocol for job in study.jobs} == {"honest"}
+    assert {job.request.loss for job in study.jobs} == {"nRBP"}
+    assert {job.request.bounding for job in study.jobs} == set(BOUNDINGS)
+    assert {job.request.protocol for job in study.jobs} == {"honest"}
     # The evidence lacks a bounding: the claim is trained on all that it is about.
     assert [*study.instances] == [*(f"movielens-nsr{nsr}" for nsr in (1, 2, 3)), "mq2008-label1"]
     assert (

@@ -90,7 +90,7 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Conf
 def test_each_axis_multiplies_and_what_nothing_uses_is_not_asked_for(config: Config) -> None:
     config |= {"losses": ["AP"], "boundings": ["none"], "datasets": ["mq2008"], "compare": [], "experiment": []}
     study = Study.of(config)
-    assert [(run.protocol, run.instances.name) for run in study.runs] == [
+    assert [(run.request.protocol, run.instances.name) for run in study.runs] == [
         (protocol, f"mq2008-label{label}") for protocol in ("published", "honest") for label in (2, 1)
     ]
     assert study.distribution_files() == []
@@ -283,7 +283,7 @@ def test_trainings_read_distributions_of_their_method(
         tilt = {"tilt": 4.0} if "tilt" in file.kind else {}
         assert study.requests[file.path].options == {"method": method, "samples": 300_000, "seed": 0, **tilt}
         assert study.requests[file.path].inputs == {"instances": instances}
-    of_own = [job for job in study.experiments if job.request.distributions and job.bounding == "distribution"]
+    of_own = [job for job in study.experiments if job.request.distributions and job.request.bounding == "distribution"]
     assert all(json.loads(job.request.key(1, 0)["options"])["distributions"] == "sampled" for job in of_own)
 
 

@@ -72,9 +72,9 @@ wildcard_constraints:
     source=one_of(study.sources),
     instances=one_of(study.instances),
     protocol=study.place_pattern,
-    model=one_of([*study.models, *study.methods]),
-    loss=one_of(study.losses),
-    bounding=one_of(study.boundings),
+    model=one_of(sorted({job.model for job in study.jobs})),
+    loss=one_of(sorted({job.request.loss for job in study.jobs})),
+    bounding=one_of(sorted({job.request.bounding for job in study.jobs})),
 
 
 report: "../report/study.rst"

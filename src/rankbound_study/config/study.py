@@ -96,18 +96,6 @@ class Job:
     base: str = ""
 
     @property
-    def protocol(self) -> str:
-        return self.request.protocol
-
-    @property
-    def loss(self) -> str:
-        return self.request.loss
-
-    @property
-    def bounding(self) -> str:
-        return self.request.bounding
-
-    @property
     def model(self) -> str:
         """The name of the method, or of the model."""
         return self.request.method or self.request.model.name
@@ -115,12 +103,14 @@ class Job:
     @property
     def place(self) -> str:
         """The first folder of its files: the protocol, with the variant of an experiment."""
-        return self.protocol if self.variant is None else f"{self.protocol}{VARIANT}{self.variant.id}"
+        protocol = self.request.protocol
+        return protocol if self.variant is None else f"{protocol}{VARIANT}{self.variant.id}"
 
     @property
     def stem(self) -> str:
         """The path of its files without suffix."""
-        return f"<results>/runs/{self.place}/{self.instances.name}/{self.model}/{self.loss}/{self.bounding}"
+        loss, bounding = self.request.loss, self.request.bounding
+        return f"<results>/runs/{self.place}/{self.instances.name}/{self.model}/{loss}/{bounding}"
 
 
 @dataclass(frozen=True)
@@ -288,26 +278,6 @@ class Study:
         return [*self.runs, *self.experiments, *self.compared]
 
     @cached_property
-    def models(self) -> list[str]:
-        """The models that the bounded half trains, once each."""
-        return sorted({job.model for job in (*self.runs, *self.experiments)})
-
-    @cached_property
-    def methods(self) -> list[str]:
-        """The methods that the comparisons train, once each."""
-        return sorted({job.model for job in self.compared})
-
-    @cached_property
-    def losses(self) -> list[str]:
-        """The losses of all jobs."""
-        return list(dict.fromkeys(job.loss for job in self.jobs))
-
-    @cached_property
-    def boundings(self) -> list[str]:
-        """The boundings of all jobs."""
-        return list(dict.fromkeys(job.bounding for job in self.jobs))
-
-    @cached_property
     def places(self) -> list[str]:
         """The first folders of all runs: protocols and variants."""
         return list(dict.fromkeys([*self.config.protocols, *(job.place for job in self.jobs)]))
@@ -400,7 +370,7 @@ class Study:
         """What is collected together, by part: the runs of a protocol, of the comparisons, of the experiments."""
         parts: dict[str, list[Job]] = {}
         for job in self.jobs:
-            part = COMPARED if job.comparison else EXPERIMENTS if job.variant else job.protocol
+            part = COMPARED if job.comparison else EXPERIMENTS if job.variant else job.request.protocol
             parts.setdefault(part, []).append(job)
         runs = {part: [f"{job.stem}.parquet" for job in jobs] for part, jobs in parts.items()}
         for path, request in self._control_requests():
@@ -491,11 +461,11 @@ class Study:
             yield f"{job.stem}.parquet", Request(job.request.options(), files)
 
     def _read_by(self, job: Job) -> DistributionFile | None:
-        if job.comparison or not needs_distributions(job.bounding):
+        request, section = job.request, self.config.distributions
+        if job.comparison or not needs_distributions(request.bounding):
             return None
-        section = self.config.distributions
-        method = job.request.distributions or section.method_of(job.protocol, job.instances.source)
-        return DistributionFile.read_by(section.usual, method, job.loss, job.bounding)
+        method = request.distributions or section.method_of(request.protocol, job.instances.source)
+        return DistributionFile.read_by(section.usual, method, request.loss, request.bounding)
 
 
 def _methods(comparison: str, section: ComparisonKeys, instances: Instances) -> Iterator[Job]:
