@@ -24,7 +24,7 @@ from rankbound.texts import printable, quantity
 from rankbound_study.commands.data import convert, sample, split
 from rankbound_study.config.check import check_config, editor_schema
 from rankbound_study.config.data_sets import GRADED
-from rankbound_study.config.estimate import estimated, uncounted
+from rankbound_study.config.estimate import estimated
 from rankbound_study.config.check import ConfigLines, merged
 from rankbound_study.config.sections.base import listed
 from rankbound_study.vocabulary import needs_distributions
@@ -85,7 +85,7 @@ def check(files: list[Path], schema: bool) -> None:
         print(f"comparison {name}: {_counted(study, [job for job in study.compared if job.comparison == name])}")
     if study.instances:
         print(f"all of it takes {estimated(study, study.jobs)} (rough)")
-    for note in (*tried, *uncounted([*study.runs, *study.experiments]), *study.left_out.values()):
+    for note in (*tried, *study.left_out.values()):
         print(note)
     print(f"writes below {', '.join(dict.fromkeys(config.pathvars.given().values()))}")
 
