@@ -279,7 +279,7 @@ OWN_FILES: dict[str, tuple[dict[str, str], dict[str, Any], int]] = {
         200,
     ),
     "rows of a table": ({"x": "q,d,y\n" + "1,2,3\n" * 3_999}, {"format": "table", "random_parts": 5}, 200),
-    "ratings": ({"x": "1::2::3::978300760       \n" * 4_000}, RATED, 40),
+    "ratings": ({"x": f"{'1::2::3::978300760':<24}\n" * 4_000}, RATED, 40),
     "nothing": ({"x": "\n"}, LETOR, OTHER_LISTS),
     "a packed file": ({"x.gz": ""}, LETOR, OTHER_LISTS),
     "stated sizes": ({"x.gz": ""}, {**LETOR, "sizes": {"topics": 70, "rows": 900}}, 70),
