@@ -188,7 +188,7 @@ def iso(place: int) -> str:
 
 TIMED = "user,item,rating,time\n"
 ACCEPTED: dict[str, tuple[str, str, list[str], dict[str, Any]]] = {
-    "counts, all relevant": ("x.csv", rated(rating=counts, items=60), ["--implicit"],
+    "counts, all relevant": ("x.csv", rated(rating=counts, items=60), ["--threshold", "any"],
                              {"threshold": 1, "min_relevant": 10}),
     "counts from 100 on": ("x.csv", rated(rating=counts, items=60), ["--threshold", "300"],
                            {"threshold": 300, "min_relevant": 10}),
@@ -245,7 +245,7 @@ REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "counts by name": ("x.csv", rated(header="user,item,plays\n"), [], f"'plays' holds 1 to 5.*{NOT_COUNTS}"),
     "a threshold beyond all": ("x.csv", rated(), ["--threshold", "9"], "the largest rating is 5"),
     "a threshold of a fraction": ("x.csv", judged(), ["--threshold", "0.5"], "whole number 1 .. 127, a label"),
-    "implicit labels": ("x.csv", judged(), ["--implicit"], "--threshold any is for ratings"),
+    "implicit labels": ("x.csv", judged(), ["--threshold", "any"], "--threshold any is for ratings"),
     "too few relevant": ("x.csv", rated(each=6), [], "no user has 5 ratings of at least 4; the most"),
     "nothing irrelevant": ("x.csv", rated(items=24, rating=lambda _: 1), [], "only 0 of the 24 rated items are left"),
     "American dates": ("x.csv", rated(header=TIMED, last=lambda _: "01/31/2026"), ["--timestamp", "time"],
