@@ -191,7 +191,7 @@ def test_the_manifest_has_every_result_and_its_maker(recorded: Path, tmp_path: P
 def test_a_file_that_is_not_as_recorded_is_refused_and_one_without_a_record_is_counted(study: Path) -> None:
     table = study / "results/tables/table_2_2.csv"
     table.write_text(table.read_text("utf-8") + "more\n", "utf-8")
-    made = "its content is not what `python -m rankbound_study table` made and recorded"
+    made = "its content is not what `python -m rankbound_study table` made and provenance/tables/table_2_2.csv.json recorded"
     with pytest.raises(DataError, match=rf"table_2_2\.csv: {made}"):
         make_manifest(study / "results", CONFIG)
     (study / "results/provenance/tables/table_2_2.csv.json").unlink()
@@ -210,7 +210,7 @@ def test_a_changed_manifest_is_named_beside_the_file(study: Path) -> None:
     with pytest.raises(DataError, match=r"provenance\.json: its content is not what"):
         check_recorded(places, known_of(results))
     shutil.rmtree(results / "provenance")
-    with pytest.raises(DataError, match=r"table_2_2\.csv: .* made and .*provenance\.json recorded; one of both has"):
+    with pytest.raises(DataError, match=r"table_2_2\.csv: .* made and provenance\.json recorded: delete it"):
         check_recorded(places, known_of(results))
 
 

@@ -157,15 +157,12 @@ def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = 
         content = places.file(path) if path.startswith(tuple(folders)) else None
         if content is None or checksum.fits(content):
             continue
-        file, remedy = printable(str(places.results / path)), "delete it and run the step that makes it again"
-        if path not in makers:
-            raise DataError(f"{file}: its content is not what {MANIFEST} recorded: {remedy}")
-        record = places.results / RECORDS / f"{makers[path].name}.json"
-        made = f"{file}: its content is not what `python -m rankbound_study {makers[path].subcommand}` made and"
-        if not record.exists():
-            raise DataError(f"{made} {places.results / MANIFEST} recorded; one of both has changed: {remedy}")
-        otherwise = f"if it was remade without a record, delete {printable(str(record))}"
-        raise DataError(f"{made} recorded: {remedy} ({otherwise})")
+        maker, file = makers.get(path), printable(str(places.results / path))
+        made = f"`python -m rankbound_study {maker.subcommand}` made and " if maker else ""
+        record = f"{RECORDS}/{maker.name}.json" if maker else MANIFEST
+        where = printable(record if (places.results / record).exists() else MANIFEST)
+        remedy = f"delete it and run the step that makes it again (remade without a record: delete {where})"
+        raise DataError(f"{file}: its content is not what {made}{where} recorded: {remedy}")
 
 
 def records_in(results: Path) -> Iterator[Record]:
