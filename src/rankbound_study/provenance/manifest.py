@@ -106,7 +106,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def known_of(results: Path, config: Mapping[str, Any] | None = None) -> Manifest:
-    """Return the provenance of a folder: its manifest, and records of other steps (the paper comes last).
+    """Return the provenance of a folder: its manifest, and records of later steps, such as the paper's.
 
     Where they contradict each other, the one whose checksums the files have is right: clocks decide nothing.
 
@@ -115,20 +115,12 @@ def known_of(results: Path, config: Mapping[str, Any] | None = None) -> Manifest
         config: its configuration, if the reader has one; otherwise that of the manifest is used to find its data.
 
     Raises:
-        DataError: there is neither a manifest nor a record.
+        DataError: there is no manifest.
     """
     path = results / MANIFEST
     if not path.exists():
-        alone = tuple(_makers(records_in(results), Places(results)))
-        if not alone:
-            raise DataError(
-                f"{results}: no provenance: expected {MANIFEST}, or records of steps in {RECORDS}/, as the workflow "
-                "leaves them; without either, `python -m rankbound_study provenance` records the present checksums"
-            )
-        first, known = alone[0], _files_of_code(results, alone)
-        return Manifest(
-            created=first.started, config={}, code=first.code, steps=alone, unrecorded={}, files_of_code=known
-        )
+        make = "`python -m rankbound_study provenance` makes it of the steps' records and the present checksums"
+        raise DataError(f"{results}: no provenance: expected {MANIFEST}, as the workflow leaves it; {make}")
     manifest = read_manifest(path)
     places = Places.of(results, manifest.config if config is None else config, trusted=config is not None)
     others = [record for record in records_in(results) if _is_later(record) or any(map(places.file, record.outputs))]

@@ -135,7 +135,7 @@ def _inputs(places: Places, manifest: Manifest) -> Iterator[Deviation]:
 
 def _config(manifest: Manifest, config: Mapping[str, Any]) -> Iterator[Deviation]:
     if not manifest.config:
-        yield Deviation("unchecked", "configuration", f"none is recorded: {MANIFEST}, which would have it, is missing")
+        yield Deviation("unchecked", "configuration", f"none is recorded in {MANIFEST}")
         return
     for key, recorded, found in _differing(manifest.config, config, "nothing"):
         # The archives' origin is not part of a study: their content is checked.
