@@ -33,10 +33,6 @@ def test_the_report_of_an_untouched_folder_of_a_difference_and_of_other_code(
     text = verified(told, study, status=1)
     assert "unknown    tables/table_9_9.csv: no step made it" in text
     assert "1 difference from what was recorded" in text
-    report = json.loads(verified(told, study, "--json", status=1))
-    assert report["holds"] is False
-    assert report["as_recorded"] == {"files": 7, "inputs": 3, "steps": len(STEPS) + 2}
-    assert [(one["kind"], one["subject"]) for one in report["findings"]] == [("unknown", "tables/table_9_9.csv")]
     (study / "results/tables/table_9_9.csv").unlink()
     other = yaml.safe_dump(CONFIG | {"temperature": 2.0, "mirror": "x"})
     (study / "other.yaml").write_text(other, "utf-8")

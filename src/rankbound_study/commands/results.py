@@ -181,7 +181,7 @@ def _use_titles(text: str) -> None:
     use_titles(titles)
 
 
-def verify(folder: Path, config: list[Path] | None, strict: bool, json: bool) -> int:
+def verify(folder: Path, config: list[Path] | None, strict: bool) -> int:
     """Check results, print the report, and return the exit status."""
     from rankbound_study.config.check import merged
     from rankbound_study.provenance import verify as checks
@@ -193,8 +193,7 @@ def verify(folder: Path, config: list[Path] | None, strict: bool, json: bool) ->
         own = (default.get("pathvars") or {}).get("results", "results")
         expected = default if Path(own).resolve() == folder.resolve() else None
     report = checks.verify(folder, expected)
-    texts = checks.report_json if json else checks.report_text
-    print(texts(report, strict=strict, config_checked=expected is not None))
+    print(checks.report_text(report, strict=strict, config_checked=expected is not None))
     return 0 if report.holds(strict=strict) else 1
 
 

@@ -1,10 +1,10 @@
-"""Check a results folder against its provenance; the report as text and JSON."""
+"""Check a results folder against its provenance; and report what differs."""
 
 import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -243,10 +243,6 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return found
 
 
-LISTED = 20
-"""Number of printed findings per kind; `--json` has all."""
-
-
 def report_text(report: Verification, *, strict: bool, config_checked: bool) -> str:
     """Return the counts of what is as recorded, a line per deviation, and the verdict."""
     counts, manifest, findings = report.checked, report.manifest, report.findings
@@ -263,30 +259,9 @@ def report_text(report: Verification, *, strict: bool, config_checked: bool) -> 
         kinds = list(dict.fromkeys(finding.kind for finding in findings if (finding.kind in DIFFERS) == differs))
         lines += ["", title] if kinds else []
         for kind in kinds:
-            lines += _cut([f"  {kind:<11}{one.subject}: {one.text}" for one in findings if one.kind == kind])
+            lines += [f"  {kind:<11}{one.subject}: {one.text}" for one in findings if one.kind == kind]
     count = sum(finding.kind in DIFFERS or strict for finding in findings)
     number = "nothing differs" if not count else "1 difference" if count == 1 else f"{count} differences"
-    return _text([*lines, "", f"{number} from what was recorded"])
-
-
-def report_json(report: Verification, *, strict: bool, config_checked: bool) -> str:
-    """Return the same as one JSON object."""
-    content = {
-        "holds": report.holds(strict=strict),
-        "study": report.manifest.config.get("study"),
-        "recorded_until": report.manifest.created,
-        "as_recorded": dict(report.checked),
-        "config_checked": config_checked,
-        "findings": [asdict(finding) for finding in report.findings],
-    }
-    return json.dumps(content, indent=1, sort_keys=True)
-
-
-def _cut(lines: list[str]) -> list[str]:
-    more = len(lines) - LISTED
-    return [*lines[:LISTED], f"  ... and {more} more (--json has all)"] if more > 0 else lines
-
-
-def _text(lines: list[str]) -> str:
-    """Join lines with names from files that others may have made: none of them breaks a line."""
+    lines += ["", f"{number} from what was recorded"]
+    # Names are from files that others may have made: none of them breaks a line.
     return "\n".join(shortened(printable(line), LONGEST) for line in lines)
