@@ -10,7 +10,7 @@ from recorded_study import make_study
 
 from rankbound_study.cli import main
 from rankbound_study.provenance import records
-from rankbound_study.provenance.loaded import file_here
+from rankbound_study.provenance.records import file_here
 from tests.written_files import writers_keep_the_file_they_are_given
 
 __all__ = ["run", "writers_keep_the_file_they_are_given"]

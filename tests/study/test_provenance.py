@@ -157,7 +157,7 @@ def test_a_step_records_the_files_that_it_loaded_as_they_were_then(tmp_path: Pat
         return done.stdout
 
     step = ["table", "table_2_2", "--out-dir", "results/tables"]
-    watched = "import runpy, sys; from rankbound_study.provenance.loaded import watch; watch()"
+    watched = "import runpy, sys; from rankbound_study.provenance.records import watch; watch()"
     main = f"sys.argv[1:] = {step}; runpy.run_module('rankbound_study', run_name='__main__')"
     python("-c", f"{watched}; {edit}; {main}")
     record = read_record(results / "provenance/tables/table_2_2.csv.json")

@@ -30,7 +30,7 @@ PAPER = {"provenance": 1, "document": 1}
 ALWAYS_LOADED = {
     *("rankbound.cli", "rankbound.commands", "rankbound.texts"),
     *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli"),
-    *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".loaded", ".records")),
+    *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".records")),
 }
 MODELS = ("boosted-trees", "random-forest", "lasso", "ridge", "cnn")
 """Those whose code only some trainings load."""

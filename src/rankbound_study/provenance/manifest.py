@@ -16,12 +16,13 @@ from rankbound.errors import DataError
 from rankbound.texts import printable, quantity
 from rankbound_study.options import parse_options
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, result_files
-from rankbound_study.provenance.loaded import digest, listing
 from rankbound_study.provenance.records import (
     Code,
     Record,
     code,
     code_file,
+    digest,
+    listing,
     read_code,
     read_json,
     read_record,

@@ -1,9 +1,12 @@
 """The record of one step: its inputs, outputs, code and machine, as one JSON file.
 
-The command line records a step while it runs if RANKBOUND_PROVENANCE names a folder.
+The command line records a step while it runs if RANKBOUND_PROVENANCE names a folder. The files of the packages, modules
+and data, are noted with their checksums when they are opened, so an edit while a step runs does not change what the
+step says it ran.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -16,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import source_from_cache
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -27,7 +31,6 @@ from rankbound._version import __version__
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path, written
 from rankbound_study.provenance.checksums import RECORDS, Checksum, open_regular
-from rankbound_study.provenance.loaded import digest, listing, loaded_files, watch
 
 T = TypeVar("T")
 
@@ -58,6 +61,19 @@ SWITCHES = (
 )
 """Environment variables that choose instructions, threads or algorithms."""
 
+UNREADABLE = "unreadable"
+
+_FOLDERS = {
+    f"{folder}{os.sep}": len(str(folder.parent)) + 1
+    for module in (rankbound, rankbound_study)
+    for file in (Path(module.__file__ or ""),)
+    for folder in (file.absolute().parent, file.resolve().parent)
+}
+"""The packages' folders, as they are named and as they are, and where the name of a file in them begins."""
+
+_checksums: dict[str, str] = {}
+_watching: list[bool] = []
+
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
@@ -67,7 +83,7 @@ class Code:
         version: of the package.
         commit: of the git checkout that contains the packages; None outside of one.
         modified: files of the packages and the workflow that differ from that commit.
-        sha256: of the listing of the packages' files that the step loaded (`loaded.listing`): equal for the same code,
+        sha256: of the listing of the packages' files that the step loaded (`listing`): equal for the same code,
             with or without git.
     """
 
@@ -207,6 +223,40 @@ def read_code(results: Path, sha256: str) -> dict[str, str]:
     return files if digest(files) == sha256 else {}
 
 
+def watch() -> None:
+    """Note every file of the packages from now on, and those of the modules that are loaded already."""
+    if not _watching:
+        _watching.append(True)
+        sys.addaudithook(_note)
+        for module in list(sys.modules.values()):
+            _note("open", (getattr(module, "__file__", None),))
+
+
+def loaded_files() -> dict[str, str]:
+    """Return the SHA-256 of each file by its path below the folder of the packages, with slashes."""
+    return dict(sorted(_checksums.items()))
+
+
+def file_here(path: str) -> str | None:
+    """Return the SHA-256 that a file of the packages has now; None if there is no such file."""
+    package, *inner = path.split("/")
+    for folder, begin in _FOLDERS.items():
+        file = Path(folder, *inner)
+        if package == folder[begin:-1] and ".." not in inner and file.is_file():
+            return _sha256(file)
+    return None
+
+
+def listing(files: Mapping[str, str]) -> str:
+    """Return the files as `sha256sum` lists them."""
+    return "".join(f"{checksum}  {path}\n" for path, checksum in sorted(files.items()))
+
+
+def digest(files: Mapping[str, str]) -> str:
+    """Return the SHA-256 of the listing, which names the code that ran."""
+    return hashlib.sha256(listing(files).encode()).hexdigest()
+
+
 @contextmanager
 def recorded(
     arguments: argparse.Namespace, folder: Path, also_read: Mapping[str, list[Path]] = MappingProxyType({})
@@ -324,6 +374,27 @@ def peak_memory() -> float | None:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "open" or not isinstance(path := arguments[0], str):
+        return
+    # What Python compiled is that of its source: it compares their times.
+    with suppress(ValueError, OSError):
+        path = source_from_cache(path) if path.endswith(".pyc") else path
+        begin = next((begin for folder, begin in _FOLDERS.items() if path.startswith(folder)), None)
+        if begin is None or "__pycache__" in path or not Path(path).is_file():
+            return
+        name = path[begin:].replace(os.sep, "/")
+        if name not in _checksums:
+            # Before the file is read, which opens it.
+            _checksums[name] = UNREADABLE
+            _checksums[name] = _sha256(Path(path))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @cache

@@ -15,8 +15,8 @@ from rankbound.texts import LONGEST, printable, quantity, shortened
 from rankbound_study.config.study import Study
 from rankbound_study.options import as_json
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, Places, hidden_files, result_files
-from rankbound_study.provenance.loaded import digest, file_here
 from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of
+from rankbound_study.provenance.records import digest, file_here
 from rankbound_study.vocabulary import EXPERIMENTS
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "origin", "record", "config")
