@@ -71,7 +71,7 @@ _FOLDERS = {
 }
 """The packages' folders, as they are named and as they are, and where the name of a file in them begins."""
 
-_checksums: dict[str, str] = {}
+_noted: dict[str, str] = {}
 _watching: list[bool] = []
 
 
@@ -234,7 +234,7 @@ def watch() -> None:
 
 def loaded_files() -> dict[str, str]:
     """Return the SHA-256 of each file by its path below the folder of the packages, with slashes."""
-    return dict(sorted(_checksums.items()))
+    return dict(sorted(_noted.items()))
 
 
 def file_here(path: str) -> str | None:
@@ -243,7 +243,7 @@ def file_here(path: str) -> str | None:
     for folder, begin in _FOLDERS.items():
         file = Path(folder, *inner)
         if package == folder[begin:-1] and ".." not in inner and file.is_file():
-            return _sha256(file)
+            return Checksum.of(file).sha256
     return None
 
 
@@ -386,15 +386,10 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
         if begin is None or "__pycache__" in path or not Path(path).is_file():
             return
         name = path[begin:].replace(os.sep, "/")
-        if name not in _checksums:
+        if name not in _noted:
             # Before the file is read, which opens it.
-            _checksums[name] = UNREADABLE
-            _checksums[name] = _sha256(Path(path))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+            _noted[name] = UNREADABLE
+            _noted[name] = Checksum.of(Path(path)).sha256
 
 
 @cache
