@@ -52,7 +52,7 @@ LARGE = 200_000_000
 """Bytes of files from which a study starts with fewer losses and boundings."""
 
 TEMPLATE = "new_study.yaml.j2"
-"""The text of a configuration, with `<< >>` and `<% %>` for what differs: YAML has braces of its own."""
+"""The text of a configuration."""
 
 BINARY = ("AP", "nRBP", "RR")
 """Losses that count every label above 0 as relevant."""
@@ -163,15 +163,7 @@ def _configuration(
     block = yaml.safe_dump(dict(found.description), sort_keys=False, default_flow_style=None, width=100)
     source = [*(f"# {note[0].upper()}{note[1:]}." for note in found.notes), *block.splitlines()]
     few = [f"{label:g}" for label in found.labels]
-    environment = jinja2.Environment(
-        variable_start_string="<<",
-        variable_end_string=">>",
-        block_start_string="<%",
-        block_end_string="%>",
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text("utf-8"))
     return template.render(
         file=out,
