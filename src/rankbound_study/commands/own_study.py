@@ -37,7 +37,7 @@ from rankbound_study.data.table_layout import Inspected, Said, UnclearError, beg
 from rankbound_study.figures import figure_specs
 from rankbound_study.options import as_json
 from rankbound_study.report.tables import table_names
-from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY, UNBOUNDED
+from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY
 
 OF_DEFAULT = {"temperature": 1.0, "distributions": {"method": "exact", "samples": 1, "seed": 0}}
 """Keys that a written configuration leaves to config.yaml; no data depend on them."""
@@ -47,9 +47,6 @@ WHOLE, PACKED = 2**23, 2**20
 
 ROWS = 1000
 """Rows of a large table in parquet that are converted."""
-
-LARGE = 200_000_000
-"""Bytes of files from which a study starts with fewer losses and boundings."""
 
 TEMPLATE = "new_study.yaml.j2"
 """The text of a configuration."""
@@ -124,9 +121,8 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
             f"an archive of this name is known as {known}: with that name, and archive: {path.name}, nothing needs "
             "describing"
         )
-    size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
     name = study_name(name or path.resolve().name.partition(".")[0])
-    text = _configuration(name, out, found, size, **relevance)
+    text = _configuration(name, out, found, **relevance)
     least = relevance["threshold"]
     what = "label" if found.kind == "lists" else "rating"
     relevant = "labels are grades of relevance" if least is None else f"relevant: a {what} of at least {least:g}"
@@ -148,14 +144,14 @@ def study_name(text: str) -> str:
 
 
 def _configuration(
-    name: str, out: Path, found: Inspected, size: int, *, threshold: float | None = None, min_relevant: int = 0
+    name: str, out: Path, found: Inspected, *, threshold: float | None = None, min_relevant: int = 0
 ) -> str:
     """Return the text of a configuration for a data set, with what was found in its files as comments.
 
-    `size` is that of the files in bytes; without a `threshold`, the labels of lists are their relevance.
+    Without a `threshold`, the labels of lists are their relevance.
     """
     described, kind = DescriptionKeys.model_validate(found.description), found.kind
-    is_lists, is_large = kind == "lists", size > LARGE
+    is_lists = kind == "lists"
     is_graded = is_lists and threshold is None
     reading = GRADED if threshold is None else repr(float(threshold)).removesuffix(".0")
     # Distributions are tabulated for binary relevance.
@@ -170,9 +166,8 @@ def _configuration(
         name=name,
         kind=kind,
         lists=is_lists,
-        large=is_large,
-        losses=", ".join(LOSSES[: 1 if is_large else None]),
-        boundings=", ".join([UNBOUNDED, boundings[1 if is_graded else -1]] if is_large else boundings),
+        losses=", ".join(LOSSES),
+        boundings=", ".join(boundings),
         folds=", ".join(map(str, range(1, described.n_folds + 1))),
         baseline=BEST_FEATURE if is_lists else POPULARITY,
         instances=f"{name}-{GRADED if is_graded else f'label{reading}'}" if is_lists else f"{name}-nsr1",
