@@ -152,9 +152,6 @@ def test_one_file_in_an_archive_is_that_file_and_several_are_named(tmp_path: Pat
     path = packed(tmp_path / "y.zip", {"u.data": "1\t2\t3\t4\n", "u1.base": "1\t2\t3\t4\n"})
     message = told("new", str(path), "--out", str(tmp_path / "yours.yaml"), status=2)
     assert f"{path}: found u.data, u1.base, of which several have data; expected" in message
-    path = packed(tmp_path / "ml-1m.zip", {"ratings.dat": rated("::", "")})
-    said = told("new", str(path), "--out", str(tmp_path / "yours.yaml"))
-    assert "an archive of this name is known as movielens-1m" in said
 
 
 def test_parts_in_a_folder_and_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None:

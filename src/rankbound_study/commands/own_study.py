@@ -28,7 +28,7 @@ from rankbound_study.config.estimate import estimated
 from rankbound_study.config.check import ConfigLines, merged
 from rankbound_study.config.sections.base import listed
 from rankbound_study.vocabulary import needs_distributions
-from rankbound_study.config.sections.description import DescriptionKeys, known_names, known_set, own_files
+from rankbound_study.config.sections.description import DescriptionKeys, known_names, own_files
 from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, with_relevance
 from rankbound_study.data.reader import FoldedLists, read_instances
@@ -116,11 +116,6 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
         if error.plan:
             _print_plan(path, "not clear", error.plan)
         raise
-    for known in [known for known in known_names() if path.name in (known_set(known).archives or ())]:
-        found.notes.append(
-            f"an archive of this name is known as {known}: with that name, and archive: {path.name}, nothing needs "
-            "describing"
-        )
     name = study_name(name or path.resolve().name.partition(".")[0])
     text = _configuration(name, out, found, **relevance)
     least = relevance["threshold"]
