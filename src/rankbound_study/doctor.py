@@ -41,13 +41,12 @@ ROOT = Path(__file__).resolve().parents[2]
 REMEDY = "run `make setup`, or pip install -c envs/cpu.txt -e '.[study]'"
 SETUP = (
     "; it takes some minutes and 3 GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also "
-    "says what data, programs, memory and GPUs there are"
+    "says what data, programs and GPUs there are"
 )
 
 OF_THE_REPOSITORY = ("cloud", "dev", "faults", "peers", "s3", "study")
 """Extras of pyproject.toml that are not the library's."""
 
-CGROUP = Path("/sys/fs/cgroup/memory.max")
 RAR = b"Rar!"
 _WIDTH, _INDENT, _MARKS = 110, 15, {MISSING: "! ", NOTE: "- "}
 
@@ -86,7 +85,6 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
         return
     from rankbound.errors import ConfigError
     from rankbound_study.config.check import check_config
-    from rankbound_study.config.estimate import estimated
     from rankbound_study.config.check import merged
     from rankbound_study.config.study import Study
 
@@ -97,9 +95,6 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
         yield Finding("config", f"{problems}: see python -m rankbound_study check-config {named}", MISSING)
         return
     yield from data_sets(study)
-    if study.instances:
-        estimate = estimated(study, study.jobs)
-        yield memory(estimate.largest, estimate.gigabytes)
 
 
 def lines(findings: Sequence[Finding]) -> Iterator[str]:
@@ -295,27 +290,3 @@ def archive_readers(rar_sources: Sequence[str]) -> Finding:
         return Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
     remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
     return Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)
-
-
-def memory(largest: str, needed_gigabytes: float) -> Finding:
-    """Compare the machine's memory with the estimate of the largest step."""
-    total, available = _memory()
-    needs = f"the largest step, {largest}, takes about {needed_gigabytes:.1f} GB"
-    if total is None or available is None:
-        return Finding("memory", f"unknown on this system; {needs}", NOTE)
-    text = f"{available:.1f} GB available of {total:.1f}; {needs}"
-    if total < needed_gigabytes:
-        return Finding("memory", f"{text}: take another machine, or leave it out (`compare`, `datasets`)", MISSING)
-    return Finding("memory", text, NOTE if available < needed_gigabytes else READY)
-
-
-def _memory() -> tuple[float | None, float | None]:
-    """Return the gigabytes that a process may use here and those available now; None where the system does not say."""
-    path = Path("/proc/meminfo")
-    if not path.exists():
-        return None, None
-    kibibytes = {line.split(":")[0]: int(line.split()[1]) for line in path.read_text("ascii").splitlines()}
-    total, available = (kibibytes[name] * 1024 / 1e9 for name in ("MemTotal", "MemAvailable"))
-    limit = CGROUP.read_text("ascii").strip() if CGROUP.exists() else "max"
-    most = total if limit == "max" else min(total, int(limit) / 1e9)
-    return most, min(available, most)

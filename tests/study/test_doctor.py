@@ -141,15 +141,6 @@ def test_a_rar_archive_needs_a_reader(diagnosed: Diagnosed, monkeypatch: pytest.
     assert "readers of .rar archives: unar" in diagnosed(**MQ2008)
 
 
-@pytest.mark.parametrize(("total", "available", "level"), [(4.0, 3.0, MISSING), (8.0, 3.0, NOTE), (8.0, 6.0, READY)])
-def test_memory_is_compared_with_the_largest_step(
-    total: float, available: float, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor, "_memory", lambda: (total, available))
-    (text,) = texts([doctor.memory("a training of mine", 5.0)], level)
-    assert "a training of mine, takes about 5.0 GB" in text
-
-
 def test_a_gpu_that_torchs_build_cannot_use_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_torch_build", lambda: {"__version__": "9.9+cpu", "cuda": None})
     monkeypatch.setattr("sys.platform", "linux")
