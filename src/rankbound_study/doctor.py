@@ -84,8 +84,7 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     if any(finding.level == MISSING for finding in found):
         return
     from rankbound.errors import ConfigError
-    from rankbound_study.config.check import check_config
-    from rankbound_study.config.check import merged
+    from rankbound_study.config.check import check_config, merged
     from rankbound_study.config.study import Study
 
     try:

@@ -16,9 +16,8 @@ from jsonschema import Draft202012Validator
 
 from rankbound.bounds.base import bound
 from rankbound.errors import ConfigError
-from rankbound_study.config.check import check_config, editor_schema
+from rankbound_study.config.check import check_config, editor_schema, merged, refuse_code
 from rankbound_study.config.estimate import OTHER_LISTS, estimated, sizes_of, topics_of
-from rankbound_study.config.check import merged, refuse_code
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.description import DescriptionKeys

@@ -191,7 +191,7 @@ def test_the_manifest_has_every_result_and_its_maker(recorded: Path, tmp_path: P
 def test_a_file_that_is_not_as_recorded_is_refused_and_one_without_a_record_is_counted(study: Path) -> None:
     table = study / "results/tables/table_2_2.csv"
     table.write_text(table.read_text("utf-8") + "more\n", "utf-8")
-    made = "its content is not what `python -m rankbound_study table` made and provenance/tables/table_2_2.csv.json recorded"
+    made = "its content is not what `python -m rankbound_study table` made and provenance/tables/table_2_2.csv.json rec"
     with pytest.raises(DataError, match=rf"table_2_2\.csv: {made}"):
         make_manifest(study / "results", CONFIG)
     (study / "results/provenance/tables/table_2_2.csv.json").unlink()

@@ -13,19 +13,18 @@ from rankbound.errors import ConfigError
 from rankbound.losses import KINDS as LOSSES
 from rankbound.losses import loss
 from rankbound.training.models import BIASES
-from rankbound_study.config.check import check_config
+from rankbound_study.config.check import check_config, merged
 from rankbound_study.config.code_digests import CodeDigests
-from rankbound_study.vocabulary import VGG16_FILE
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.check import merged
 from rankbound_study.config.sections.base import loss_names
 from rankbound_study.config.sections.configuration import ComparisonKeys
 from rankbound_study.config.sections.training import BIASES as KNOWN_BIASES
-from rankbound_study.options import as_json
-from rankbound_study.workflow.rules import Steps, one_of
 from rankbound_study.config.study import DistributionFile, Study
 from rankbound_study.jobs.fit import epochs_of
 from rankbound_study.jobs.fit_trees import OPTIONS
+from rankbound_study.options import as_json
+from rankbound_study.vocabulary import VGG16_FILE
+from rankbound_study.workflow.rules import Steps, one_of
 
 CODES = CodeDigests()
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,11 +13,10 @@ from pathlib import Path
 import polars as pl
 
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
-from rankbound_study.vocabulary import VARIANT
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.results.study_files import scan_runs
 from rankbound_study.results.trained import JOB, read_trainings
-from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED
+from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED, VARIANT
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "n", "p", "epoch")
 

@@ -30,10 +30,9 @@ from rankbound_study.claims.statistics import resampled_means
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.vocabulary import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
 from rankbound_study.results.study_files import schema, signed
-from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import AFFINE, LIST_WEIGHTS, LOSSES, UNBOUNDED, ListWeights
 
 EXPERIMENT = "weights"
 """The experiment whose runs differ from the study's own in the weights of lists alone."""

@@ -33,7 +33,6 @@ from rankbound_study.claims.verdict import (
     Verdict,
     each_way,
 )
-from rankbound_study.vocabulary import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.results.neural_runs import (
     AS_PRINTED,
@@ -48,6 +47,7 @@ from rankbound_study.results.neural_runs import (
 )
 from rankbound_study.results.scores import best_of, names_pairs, scores_of_methods, scores_of_runs
 from rankbound_study.results.study_files import score, signed
+from rankbound_study.vocabulary import OF_FEATURES, STUDY
 
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"
 """The data sets on which claims of the neural-ranking study can be decided."""

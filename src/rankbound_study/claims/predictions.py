@@ -28,9 +28,8 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import adjusted, by_p
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.vocabulary import LIST_WEIGHTS
 from rankbound_study.results.study_files import schema
-from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED
+from rankbound_study.vocabulary import HONEST, LIST_WEIGHTS, SELECTIONS, UNBOUNDED
 
 REGISTERED = "ae6681ce9b07effaf7fe538e5800dc806c1a2c2b"
 """The commit of the predictions, in which nothing had run; their file is the same since."""

@@ -37,11 +37,10 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.varied import Training, p_exchanged, picked_by_validation, picked_rows, trainings
 from rankbound_study.claims.verdict import MissingEvidence
-from rankbound_study.vocabulary import VARIANT
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.results.study_files import scan_runs, schema
-from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, UNBOUNDED, VARIANT
 
 NAME, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_related_ranks"
 

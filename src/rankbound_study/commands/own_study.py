@@ -22,12 +22,10 @@ from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.atomic import atomic_path
 from rankbound.texts import printable, quantity
 from rankbound_study.commands.data import convert, sample, split
-from rankbound_study.config.check import check_config, editor_schema
+from rankbound_study.config.check import ConfigLines, check_config, editor_schema, merged
 from rankbound_study.config.data_sets import GRADED
 from rankbound_study.config.estimate import estimated
-from rankbound_study.config.check import ConfigLines, merged
 from rankbound_study.config.sections.base import listed
-from rankbound_study.vocabulary import needs_distributions
 from rankbound_study.config.sections.description import DescriptionKeys, known_names, own_files
 from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, with_relevance
@@ -37,7 +35,7 @@ from rankbound_study.data.table_layout import Inspected, Said, UnclearError, beg
 from rankbound_study.figures import figure_specs
 from rankbound_study.options import as_json
 from rankbound_study.report.tables import table_names
-from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY
+from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY, needs_distributions
 
 OF_DEFAULT = {"temperature": 1.0, "distributions": {"method": "exact", "samples": 1, "seed": 0}}
 """Keys that a written configuration leaves to config.yaml; no data depend on them."""

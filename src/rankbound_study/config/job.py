@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, Strict, model_validator
 
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.sections.base import of_flag
-from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, optional
+from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, of_flag, optional
 from rankbound_study.config.sections.training import BoostedTreeKeys, MethodSettings, Model
 from rankbound_study.vocabulary import LIST_WEIGHTS, PUBLISHED, VARIANT
 

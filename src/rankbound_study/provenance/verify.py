@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rankbound.errors import DataError
 from rankbound.texts import LONGEST, printable, quantity, shortened
 from rankbound_study.config.study import Study
 from rankbound_study.options import as_json

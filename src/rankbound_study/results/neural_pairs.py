@@ -17,9 +17,9 @@ from rankbound.compare.scores import Floats, Integers, mean_of_known
 from rankbound.compare.statistics import RESAMPLES, bootstrap, drawn_means, interval_of_mean, p_value_of_mean
 from rankbound.errors import DataError
 from rankbound.io.models import check_seal
-from rankbound_study.vocabulary import STUDY
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.study_files import read_frame, schema
+from rankbound_study.vocabulary import STUDY
 
 PAIR_ACCURACY = "PairAccuracy"
 

@@ -22,12 +22,12 @@ import polars as pl
 
 from rankbound.compare.scores import Floats
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.vocabulary import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import SYNTHETIC, described_title
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.neural_pairs import PAIR_ACCURACY, MethodMeans, method_means, read_pairs
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import read_table, scan_runs, schema
+from rankbound_study.vocabulary import OF_FEATURES, STUDY
 
 FAMILIES = ("rank", "regression", "classification")
 CONTROLS = ("random", "oracle")

@@ -17,11 +17,10 @@ import polars as pl
 from rankbound.compare import scores as compared
 from rankbound.compare.scores import PairedScores, scores_of_frame
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.vocabulary import STUDY, VARIANT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import StudyFiles, scan_runs
 from rankbound_study.results.trained import read_trainings, untrained_counts
-from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, SELECTIONS
+from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, SELECTIONS, STUDY, VARIANT
 
 PROTOCOLS = {
     PUBLISHED: "published protocol: epoch picked on the test part",

@@ -28,7 +28,6 @@ from rankbound_study.claims.law import predictions_table as outcomes_table
 from rankbound_study.claims.predictions import COLUMNS as REGISTERED_COLUMNS
 from rankbound_study.claims.predictions import predictions_table
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.vocabulary import ListWeights
 from rankbound_study.data.reader import read_instances
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import (
@@ -47,7 +46,7 @@ from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, evidence_of, of_evidence
 from rankbound_study.results.study_files import StudyFiles, schema
 from rankbound_study.results.trained import MARK
-from rankbound_study.vocabulary import AFFINE, LOSSES
+from rankbound_study.vocabulary import AFFINE, LOSSES, ListWeights
 
 FILE = "table_effects.md"
 TABLES = Catalogue(TableSpec, FILE)
