@@ -407,9 +407,8 @@ class ExperimentKeys(Keys):
         for variant, changes in self.variants.items():
             text = changes.list_weights
             if without and text is not None and ListWeights.of(text).bound:
-                hint = "use a power, such as pairs^-1"
-                where = ("variants", variant, "list_weights")
-                yield where, f"is {text}, which bounds a metric, and {without[0]!r} is none: {hint}"
+                text = f"is {text}, which bounds a metric, and {without[0]!r} is none: use a power, such as pairs^-1"
+                yield ("variants", variant, "list_weights"), text
 
 
 class PathvarKeys(Keys):
