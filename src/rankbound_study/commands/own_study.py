@@ -62,15 +62,6 @@ def check(files: list[Path], schema: bool) -> None:
         print(json.dumps(editor_schema(), indent=2))
         return
     study = Study(check_config(merged(files), files, figures=figure_specs(), tables=table_names()))
-    problems = []
-    for name in study.converted:
-        described = study.described(name)
-        missing = [file for file in own_files(described) if not Path(file).is_file()] if described.path else []
-        if missing:
-            more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
-            problems.append(f"{_place(study, name, files)}there is no file {missing[0]}{more}")
-    if problems:
-        raise ConfigError("\n  ".join(["files of the configuration are missing:", *problems]))
     tried, config = rehearse(study, files), study.config
     print(f"valid: study {config.study!r}, {quantity(len(study.instances), 'data set')}, {_counted(study, study.runs)}")
     for name in config.varying:
@@ -83,12 +74,6 @@ def check(files: list[Path], schema: bool) -> None:
     for note in (*tried, *study.left_out.values()):
         print(note)
     print(f"writes below {', '.join(dict.fromkeys(config.pathvars.given().values()))}")
-
-
-def _place(study: Study, name: str, config_files: Sequence[Path]) -> str:
-    """Return the place of a description in the configuration, before what is wrong with it."""
-    key = (study.kind_of(name), name, "source")
-    return f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: "
 
 
 def _counted(study: Study, jobs: Sequence[Job]) -> str:
@@ -193,7 +178,8 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
             try:
                 notes += _tried(study, name, described, Path(folder))
             except (ConfigError, DataError, SourceError) as error:
-                place = _place(study, name, config_files) if config_files else ""
+                key = (study.kind_of(name), name, "source")
+                place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
                 # Temporary files are those of what was made from the path.
                 text = str(error).replace(f"{folder}/raw/{Path(described.path).name}", described.path)
                 text = text.replace(f"{folder}/raw", described.path)
@@ -206,6 +192,9 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
 
 def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) -> Iterator[str]:
     files = list(map(Path, own_files(described)))
+    if missing := [file for file in files if not file.is_file()]:
+        more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
+        raise ConfigError(f"there is no file {missing[0]}{more}")
     is_packed = any(file.suffix == ".gz" or is_archive(file) for file in files)
     data, folds, out = (folder / f"{part}.parquet" for part in ("data", "folds", "instances"))
     if sum(file.stat().st_size for file in files) > (PACKED if is_packed else WHOLE):
