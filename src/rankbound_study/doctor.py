@@ -1,14 +1,13 @@
 """Look at an installation: what a study of this configuration needs here, what is there, and how to get the rest.
 
 The step `doctor` runs before anything is installed, too: functions import what they need.
-Packages are compared with those that pyproject.toml requires, and with the versions that the tests ran with. None is
-imported, because it may be missing: their metadata has the versions. Of raw files nothing is fetched or read but the
-first bytes of an archive: the step that reads one checks it.
+Packages are compared with those that pyproject.toml requires. None is imported, because it may be missing: their
+metadata has the versions. Of raw files nothing is fetched or read but the first bytes of an archive: the step that reads
+one checks it.
 """
 
 import os
 import platform
-import re
 import runpy
 import subprocess
 import sys
@@ -113,7 +112,7 @@ def lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def packages() -> Iterator[Finding]:
-    """Yield what is installed, what is missing or too old, and which versions are not the tested ones."""
+    """Yield what is installed, and what is missing or too old."""
     python = platform.python_version()
     if nothing_installed():
         text = f"the packages of the study are not installed for Python {python}: {REMEDY}{SETUP}"
@@ -135,17 +134,6 @@ def packages() -> Iterator[Finding]:
             yield Finding("packages", f"{problem}: {REMEDY}", MISSING)
     shown = ", ".join(f"{name} {has}" for name, has in installed.items())
     yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
-    pins = "".join((ROOT / "envs" / file).read_text("utf-8") for file in ("torch.txt", "cpu.txt"))
-    tested = {_plain(name): pin for name, pin in re.findall(r"^([\w.-]+)==([^\s;]+)", pins, re.MULTILINE)}
-    others = [
-        f"{name} {has} ({tested[_plain(name)]})"
-        for name, has in installed.items()
-        # A local version names the build, such as +cpu.
-        if tested.get(_plain(name), has) not in (has, has.partition("+")[0])
-    ]
-    if others:
-        text = "other versions than the tested ones, which may change the last digits of results: "
-        yield Finding("packages", text + ", ".join(others), NOTE)
 
 
 def extras() -> Iterator[Finding]:
@@ -193,10 +181,6 @@ def installed_version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def accelerators() -> Finding:
