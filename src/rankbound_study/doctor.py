@@ -2,8 +2,8 @@
 
 The step `doctor` runs before anything is installed, too: functions import what they need.
 Packages are compared with those that pyproject.toml requires. None is imported, because it may be missing: their
-metadata has the versions. Of raw files nothing is fetched or read but the first bytes of an archive: the step that reads
-one checks it.
+metadata has the versions. Of raw files nothing is fetched or read but the first bytes of an archive: the step that
+reads one checks it.
 """
 
 import os
@@ -124,24 +124,18 @@ def packages() -> Iterator[Finding]:
     if not SpecifierSet(project["requires-python"]).contains(python, prereleases=True):
         text = f"this is Python {python}, expected {project['requires-python']}: make PYTHON=/path/to/python3 setup"
         yield Finding("packages", text, MISSING)
-    found = {one: installed_version(one.name) for one in required(project, "study")}
-    absent = [str(one) for one, has in found.items() if has is None]
-    installed = {one.name: has for one, has in found.items() if has and one.specifier.contains(has, prereleases=True)}
-    outdated = [one for one, has in found.items() if has and one.name not in installed]
-    other = [f"{one.name} is {found[one]}, expected {one.specifier}" for one in outdated]
-    for problem in (f"not installed: {', '.join(absent)}" if absent else "", "; ".join(other)):
-        if problem:
-            yield Finding("packages", f"{problem}: {REMEDY}", MISSING)
-    shown = ", ".join(f"{name} {has}" for name, has in installed.items())
+    if lacking := list(_lacking(project, "study")):
+        yield Finding("packages", f"not installed: {', '.join(lacking)}: {REMEDY}", MISSING)
+    found = {one.name: installed_version(one.name) for one in required(project, "study")}
+    shown = ", ".join(f"{name} {has}" for name, has in found.items() if has)
     yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
 
 
 def extras() -> Iterator[Finding]:
     """Yield which extras of the library are there, and what the others lack; the study needs none but its own."""
-    project, lacking = _project(), dict[str, list[str]]()
-    for name in sorted(project["optional-dependencies"].keys() - {*OF_THE_REPOSITORY}):
-        found = [(one, installed_version(one.name)) for one in required(project, name)]
-        lacking[name] = [str(one) for one, has in found if not (has and one.specifier.contains(has, prereleases=True))]
+    project = _project()
+    names = sorted(project["optional-dependencies"].keys() - {*OF_THE_REPOSITORY})
+    lacking = {name: list(_lacking(project, name)) for name in names}
     if complete := [name for name, lacks in lacking.items() if not lacks]:
         yield Finding("extras", f"of the library: {', '.join(complete)}")
     if incomplete := [f"{name} ({', '.join(lacks)})" for name, lacks in lacking.items() if lacks]:
@@ -172,6 +166,16 @@ def required(project: Mapping[str, Any], extra: str) -> "list[Requirement]":
         else:
             found[requirement.name] = requirement
     return list(found.values())
+
+
+def _lacking(project: Mapping[str, Any], extra: str) -> Iterator[str]:
+    """Yield what an extra requires and is missing or of another version."""
+    for one in required(project, extra):
+        has = installed_version(one.name)
+        if has is None:
+            yield str(one)
+        elif not one.specifier.contains(has, prereleases=True):
+            yield f"{one}, not {has}"
 
 
 @cache
