@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from rankbound.bounds.base import bound
 from rankbound.errors import ConfigError
 from rankbound_study.config.check import check_config, editor_schema, merged, refuse_code
-from rankbound_study.config.estimate import OTHER_LISTS, estimated, sizes_of, topics_of
+from rankbound_study.config.estimate import OTHER_LISTS, estimated, sizes_of
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.description import DescriptionKeys
@@ -292,10 +292,9 @@ def test_topics_of_files_of_one_s_own_are_stated_or_counted_in_their_beginning(t
         (tmp_path / file).write_text(text)
     described = DescriptionKeys(**keys, path=str(tmp_path / file if len(files) == 1 else tmp_path))
     for size, topics in ((None, expected), (33, 33)):
-        study: Any = SimpleNamespace(
-            sources={"mine": SimpleNamespace(size=size)}, generated=[], described=lambda source: described
-        )
-        assert topics_of(study, "mine") == pytest.approx(topics, rel=0.02 if topics == 12_000 else 0)
+        sources, generated = {"mine": SimpleNamespace(size=size)}, ["mine"] if size else []
+        study: Any = SimpleNamespace(sources=sources, generated=generated, described=lambda source: described)
+        assert sizes_of(study, "mine").topics == pytest.approx(topics, rel=0.02 if topics == 12_000 else 0)
 
 
 def test_whole_catalogues_take_longer() -> None:

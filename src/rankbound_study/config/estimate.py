@@ -17,15 +17,28 @@ from rankbound_study.config.sections.description import DescriptionKeys, own_fil
 from rankbound_study.config.sections.training import ConvolutionKeys, MatrixFactorizationKeys, PenalisedKeys, TreeKeys
 from rankbound_study.config.study import Job, Study
 
-LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
-ROWS = {"movielens": 100_836, "mq2008": 15_211, "mslr-web10k": 1_200_192, "aaf": 12_936}
-WIDTHS = {"mq2008": 46, "mslr-web10k": 136}
-"""Topics of the fetched data sets whose descriptions don't state them; their ratings, judged items or pictures; their
-features."""
+
+class Sizes(NamedTuple):
+    """About the sizes of a data set: topics, rows (ratings, judged items, pictures) and features of an item."""
+
+    topics: int
+    rows: int
+    width: int
+
 
 OTHER_LISTS, ITEMS, OF_A_USER, FEATURES = 1_000, 20, 100, 100
 """Topics, items of a list, ratings of a user, and features, of data sets of which nothing is known before they are
 converted."""
+
+KNOWN = {
+    "movielens": Sizes(412, 100_836, FEATURES),
+    "mq2008": Sizes(784, 15_211, 46),
+    "mslr-web10k": Sizes(10_000, 1_200_192, 136),
+}
+"""The fetched data sets whose descriptions don't state their sizes."""
+
+FACES = 12_936
+"""Pictures of All-Age-Faces."""
 
 PIXELS, OF_VGG16, SIDE = 3 * 100 * 100, 4_096, 224
 """Values of a picture, and of the network's penultimate layer; the side of its input pictures."""
@@ -80,35 +93,24 @@ _UNITS = (("years", 365 * 24 * 3600), ("days", 24 * 3600), ("hours", 3600), ("mi
 _QUERY = re.compile(rb"qid:([^\s]+)")
 
 
-class Sizes(NamedTuple):
-    """About the sizes of a data set: topics, rows (ratings, judged items, pictures) and features of an item."""
-
-    topics: int
-    rows: int
-    width: int
-
-
 def sizes_of(study: Study, source: str, features: str | None = None) -> Sizes:
-    """Return about the sizes of a data set; `features` names the network that computes those of pictures."""
-    section, topics = study.sources[source], topics_of(study, source)
+    """Return about the sizes of a data set, of whose files no more than the beginning of one is read.
+
+    `features` names the network that computes those of pictures.
+    """
+    section, known = study.sources[source], KNOWN.get(source.removeprefix(SYNTHETIC))
     if isinstance(section, ImageKeys):
-        return Sizes(section.pairs.train, section.size or ROWS["aaf"], OF_VGG16 if features else PIXELS)
-    known = WIDTHS.get(source.removeprefix(SYNTHETIC), FEATURES)
-    if source in study.generated or source in ROWS:
-        return Sizes(topics, ROWS.get(source, ITEMS * topics), known)
+        return Sizes(section.pairs.train, section.size or FACES, OF_VGG16 if features else PIXELS)
+    width = known.width if known else FEATURES
+    if source in study.generated:
+        topics = section.size or OTHER_LISTS
+        return Sizes(topics, ITEMS * topics, width)
+    if known:
+        return known
     described = study.described(source)
-    rows = described.sizes.rows if described.sizes else _found(described)[1] or ITEMS * topics
-    return Sizes(topics, rows, described.features or known)
-
-
-def topics_of(study: Study, source: str) -> int:
-    """Return about the number of topics of a data set; no more than the beginning of a file of it is read."""
-    if (size := study.sources[source].size) is not None:
-        return size
-    if source in LISTS or source in study.generated:
-        return LISTS.get(source, OTHER_LISTS)
-    described = study.described(source)
-    return described.sizes.topics if described.sizes else _found(described)[0] or OTHER_LISTS
+    topics, rows = (described.sizes.topics, described.sizes.rows) if described.sizes else _found(described)
+    topics = topics or OTHER_LISTS
+    return Sizes(topics, rows or ITEMS * topics, described.features or width)
 
 
 def _found(described: DescriptionKeys) -> tuple[int, int]:
