@@ -40,8 +40,6 @@ from rankbound_study.vocabulary import (
 PROTOCOL = HONEST
 """That of the comparisons: the publication does not say how the methods were tuned."""
 
-VGG16_WEIGHTS = "<data>/weights/vgg16.safetensors"
-
 
 KIND = rf"(-({'|'.join(METHODS)}))?(-tilt[0-9]+(\.[0-9]+)?)?"
 """Regular expression of the kind of a file of score distributions."""
@@ -402,7 +400,7 @@ class Study:
                 given = section.given()
                 yield path, Request({key: given[key] for key in ("seed", "size", "planted") if key in given})
             if isinstance(section, ImageKeys) and section.vgg16_side is not None:
-                weights = "<data>/weights/synthetic-vgg16.safetensors" if name in self.generated else VGG16_WEIGHTS
+                weights = f"<data>/weights/{SYNTHETIC if name in self.generated else ''}vgg16.safetensors"
                 yield features_path(name), Request({"side": section.vgg16_side}, {"images": path, "weights": weights})
         for one in self.instances.values():
             folds = f"<data>/folds/{one.source}.parquet"
@@ -428,22 +426,16 @@ class Study:
     def _control_requests(self) -> Iterator[tuple[str, Request]]:
         """Yield the controls on every data set that one of them ranks, for the bounded half and for the methods."""
         controls, config = self.config.controls, self.config
-        bounded = [
-            (
-                f"{protocol}/{one.name}",
-                one,
-                {"study": config.study, "protocol": protocol, "folds": config.folds}
-                | ({"seeds": config.seeds[protocol]} if self.repeats_of(one.source) > 1 else {}),
-            )
-            for protocol in config.protocols
-            for one in self.bounded_instances.values()
-        ]
-        compared = []
+        ranked: list[tuple[str, Instances, dict[str, Any]]] = []
+        for protocol, one in product(config.protocols, self.bounded_instances.values()):
+            options = {"study": config.study, "protocol": protocol, "folds": config.folds}
+            options |= {"seeds": config.seeds[protocol]} if self.repeats_of(one.source) > 1 else {}
+            ranked.append((f"{protocol}/{one.name}", one, options))
         for name, one in self.compared_instances.items():
             folds = {fold for own in self.comparisons.values() if name in own.datasets for fold in own.folds}
             options = {"study": STUDY, "protocol": PROTOCOL, "folds": sorted(folds)}
-            compared.append((f"{PROTOCOL}/{name}/compared", one, options))
-        for place, one, options in (*bounded, *compared):
+            ranked.append((f"{PROTOCOL}/{name}/compared", one, options))
+        for place, one, options in ranked:
             # Popularity ranks recurring items, the best feature judged lists.
             ranks = {POPULARITY: one.kind == "interactions", BEST_FEATURE: one.kind == "lists"}
             if any(ranks.get(control, True) for control in controls):
