@@ -18,7 +18,6 @@ from rankbound import cli as library
 from rankbound import names as other_names
 from rankbound_study import cli as study
 from rankbound_study.report.render import typeset
-from rankbound_study.steps import BY_NAME
 
 WIDTH = {"COLUMNS": "100"}
 """Width of the command line's help."""
@@ -31,7 +30,7 @@ def write(root: Path, docs: Path) -> None:
     names = [(name, (inspect.getdoc(getattr(rankbound, name)) or "").partition("\n")[0]) for name in public]
     (reference / "index.md").write_text(filled("names.md", names=names), "utf-8")
     (reference / "names.md").write_text(filled("other_names.md", rows=other_names.table()), "utf-8")
-    for page, steps, main in (("command_line", library.SUBCOMMANDS, library.main), ("steps", BY_NAME, study.main)):
+    for page, steps, main in (("command_line", library.SUBCOMMANDS, library.main), ("steps", study.STEPS, study.main)):
         helped = {name: _printed(main, [name, "--help"]) for name in steps}
         (reference / f"{page}.md").write_text(filled("commands.md", page=page, commands=helped), "utf-8")
     changes = (root / "CHANGELOG.md").read_text("utf-8").replace("](docs/", "](")

@@ -4,7 +4,7 @@ import os
 import sys
 
 if os.environ.get("RANKBOUND_PROVENANCE"):
-    from rankbound_study.provenance.loaded import watch
+    from rankbound_study.provenance.records import watch
 
     # Before any other module is loaded: a step records which ones it runs.
     watch()

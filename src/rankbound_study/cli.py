@@ -1,17 +1,29 @@
-"""The study's command line: `python -m rankbound_study STEP`, with a record of each step if requested."""
+"""The study's command line: `python -m rankbound_study STEP`, with a record of each step if requested.
+
+The steps are a table, `steps.toml`: each step's name, function, help and flags. A step is a function of its flags, by
+their names. Its module is imported when the step runs. The digest of a step's code (`config/code_digests.py`) is that
+of its row of the table and of its function: another row never reruns it.
+"""
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from rankbound import commands
 from rankbound.cli import build_parser, run
-from rankbound_study.steps import BY_NAME, STEPS, loaded
+from rankbound.commands import declare
 
 RECORDS_VARIABLE = "RANKBOUND_PROVENANCE"
 """Environment variable: the folder, inside the results folder, for step records (`rankbound_study.provenance`)."""
+
+TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("steps.toml").read_text("utf-8"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,7 +36,7 @@ def own_parser() -> argparse.ArgumentParser:
     return build_parser(
         "python -m rankbound_study",
         "The steps of the study, from raw archives to the document. Snakemake runs them all: `snakemake --cores 2`.",
-        [(step.name, step.summary, step.help, step.configure, step.run) for step in STEPS],
+        [(step.name, step.summary, step.help, step.configure, step.run) for step in STEPS.values()],
     )
 
 
@@ -33,7 +45,46 @@ def _recorded(arguments: argparse.Namespace) -> AbstractContextManager[None]:
     folder = os.environ.get(RECORDS_VARIABLE)
     if not folder:
         return nullcontext()
-    from rankbound_study.provenance.recorder import recorded
+    from rankbound_study.provenance.records import recorded
 
-    also = BY_NAME[arguments.subcommand].also_read
+    also = STEPS[arguments.subcommand].also_read
     return recorded(arguments, Path(folder), loaded(also)(**vars(arguments)) if also else {})
+
+
+class Step(NamedTuple):
+    """A row of the table, which explains its keys."""
+
+    name: str
+    function: str
+    summary: str
+    flags: Sequence[Any]
+    examples: str
+    named: str = ""
+    also_read: str = ""
+
+    @property
+    def help(self) -> str:
+        """The examples as they are shown."""
+        return re.sub(r"^\$ ", "  python -m rankbound_study ", self.examples.strip("\n"), flags=re.M)
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+        declare(parser, self.flags, {**commands.TABLE["shared"], **TABLE["shared"]})
+        if self.named:
+            parser.set_defaults(name=self.named)
+
+    def run(self, arguments: argparse.Namespace) -> int | None:
+        """Run the step, and return its exit status; None for success."""
+        values = {name: value for name, value in vars(arguments).items() if name not in ("run", "subcommand")}
+        status: int | None = loaded(self.function)(**values)
+        return status
+
+
+def loaded(path: str) -> Callable[..., Any]:
+    """Return a function by its `module:function`."""
+    module, name = path.split(":")
+    function: Callable[..., Any] = getattr(import_module(f"rankbound_study.{module}"), name)
+    return function
+
+
+STEPS: Mapping[str, Step] = {name: Step(name, **row) for name, row in TABLE["step"].items()}

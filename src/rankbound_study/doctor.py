@@ -1,16 +1,14 @@
 """Look at an installation: what a study of this configuration needs here, what is there, and how to get the rest.
 
 The step `doctor` runs before anything is installed, too: functions import what they need.
-Packages are compared with those that pyproject.toml requires, and with the versions that the tests ran with. None is
-imported, because it may be missing: their metadata has the versions. Of raw files nothing is fetched or read but the
-first bytes of an archive: the step that reads one checks it.
+Packages are compared with those that pyproject.toml requires. None is imported, because it may be missing: their
+metadata has the versions. Of raw files nothing is fetched or read but the first bytes of an archive: the step that
+reads one checks it.
 """
 
 import os
 import platform
-import re
 import runpy
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -42,22 +40,12 @@ ROOT = Path(__file__).resolve().parents[2]
 REMEDY = "run `make setup`, or pip install -c envs/cpu.txt -e '.[study]'"
 SETUP = (
     "; it takes some minutes and 3 GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also "
-    "says what data, programs, memory and GPUs there are"
+    "says what data, programs and GPUs there are"
 )
 
 OF_THE_REPOSITORY = ("cloud", "dev", "faults", "peers", "s3", "study")
 """Extras of pyproject.toml that are not the library's."""
 
-DISK_GIGABYTES = 2.0
-"""Free disk below which a note says so: the default study writes 0.6 GB, and DVC's cache as much again."""
-
-OPTIONAL = {
-    "git": "records of results name no commit without it",
-    "chromium": "tests of the report's page in a browser are skipped without it",
-}
-"""Programs that nothing needs, and what is lost without them."""
-
-CGROUP = Path("/sys/fs/cgroup/memory.max")
 RAR = b"Rar!"
 _WIDTH, _INDENT, _MARKS = 110, 15, {MISSING: "! ", NOTE: "- "}
 
@@ -89,17 +77,13 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     found = list(packages())
     yield from found
     if nothing_installed():
-        yield from disk([Path.cwd()])
         return
     yield from extras()
     yield accelerators()
-    yield kernels()
     if any(finding.level == MISSING for finding in found):
         return
     from rankbound.errors import ConfigError
-    from rankbound_study.config.check import check_config
-    from rankbound_study.config.estimate import estimated
-    from rankbound_study.config.lines import merged
+    from rankbound_study.config.check import check_config, merged
     from rankbound_study.config.study import Study
 
     try:
@@ -109,10 +93,6 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
         yield Finding("config", f"{problems}: see python -m rankbound_study check-config {named}", MISSING)
         return
     yield from data_sets(study)
-    if study.instances:
-        estimate = estimated(study, study.jobs)
-        yield memory(estimate.largest, estimate.gigabytes)
-    yield from disk([Path(study.config.pathvars.data), Path(study.config.pathvars.results)])
 
 
 def lines(findings: Sequence[Finding]) -> Iterator[str]:
@@ -132,7 +112,7 @@ def lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def packages() -> Iterator[Finding]:
-    """Yield what is installed, what is missing or too old, and which versions are not the tested ones."""
+    """Yield what is installed, and what is missing or too old."""
     python = platform.python_version()
     if nothing_installed():
         text = f"the packages of the study are not installed for Python {python}: {REMEDY}{SETUP}"
@@ -144,35 +124,18 @@ def packages() -> Iterator[Finding]:
     if not SpecifierSet(project["requires-python"]).contains(python, prereleases=True):
         text = f"this is Python {python}, expected {project['requires-python']}: make PYTHON=/path/to/python3 setup"
         yield Finding("packages", text, MISSING)
-    found = {one: installed_version(one.name) for one in required(project, "study")}
-    absent = [str(one) for one, has in found.items() if has is None]
-    installed = {one.name: has for one, has in found.items() if has and one.specifier.contains(has, prereleases=True)}
-    outdated = [one for one, has in found.items() if has and one.name not in installed]
-    other = [f"{one.name} is {found[one]}, expected {one.specifier}" for one in outdated]
-    for problem in (f"not installed: {', '.join(absent)}" if absent else "", "; ".join(other)):
-        if problem:
-            yield Finding("packages", f"{problem}: {REMEDY}", MISSING)
-    shown = ", ".join(f"{name} {has}" for name, has in installed.items())
+    if lacking := list(_lacking(project, "study")):
+        yield Finding("packages", f"not installed: {', '.join(lacking)}: {REMEDY}", MISSING)
+    found = {one.name: installed_version(one.name) for one in required(project, "study")}
+    shown = ", ".join(f"{name} {has}" for name, has in found.items() if has)
     yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
-    pins = "".join((ROOT / "envs" / file).read_text("utf-8") for file in ("torch.txt", "cpu.txt"))
-    tested = {_plain(name): pin for name, pin in re.findall(r"^([\w.-]+)==([^\s;]+)", pins, re.MULTILINE)}
-    others = [
-        f"{name} {has} ({tested[_plain(name)]})"
-        for name, has in installed.items()
-        # A local version names the build, such as +cpu.
-        if tested.get(_plain(name), has) not in (has, has.partition("+")[0])
-    ]
-    if others:
-        text = "other versions than the tested ones, which may change the last digits of results: "
-        yield Finding("packages", text + ", ".join(others), NOTE)
 
 
 def extras() -> Iterator[Finding]:
     """Yield which extras of the library are there, and what the others lack; the study needs none but its own."""
-    project, lacking = _project(), dict[str, list[str]]()
-    for name in sorted(project["optional-dependencies"].keys() - {*OF_THE_REPOSITORY}):
-        found = [(one, installed_version(one.name)) for one in required(project, name)]
-        lacking[name] = [str(one) for one, has in found if not (has and one.specifier.contains(has, prereleases=True))]
+    project = _project()
+    names = sorted(project["optional-dependencies"].keys() - {*OF_THE_REPOSITORY})
+    lacking = {name: list(_lacking(project, name)) for name in names}
     if complete := [name for name, lacks in lacking.items() if not lacks]:
         yield Finding("extras", f"of the library: {', '.join(complete)}")
     if incomplete := [f"{name} ({', '.join(lacks)})" for name, lacks in lacking.items() if lacks]:
@@ -205,6 +168,16 @@ def required(project: Mapping[str, Any], extra: str) -> "list[Requirement]":
     return list(found.values())
 
 
+def _lacking(project: Mapping[str, Any], extra: str) -> Iterator[str]:
+    """Yield what an extra requires and is missing or of another version."""
+    for one in required(project, extra):
+        has = installed_version(one.name)
+        if has is None:
+            yield str(one)
+        elif not one.specifier.contains(has, prereleases=True):
+            yield f"{one}, not {has}"
+
+
 @cache
 def installed_version(name: str) -> str | None:
     """Return the version of an installed package; None if there is none."""
@@ -212,10 +185,6 @@ def installed_version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def accelerators() -> Finding:
@@ -249,26 +218,10 @@ def _torch_build() -> dict[str, Any] | None:
     return runpy.run_path(str(Path(spec.origin).with_name("version.py")))
 
 
-def kernels() -> Finding:
-    """Return where compiled kernels are kept, or why losses run without them."""
-    if os.environ.get("RANKBOUND_FAST") == "0":
-        return Finding("kernels", "switched off by RANKBOUND_FAST=0: losses take several times as long", NOTE)
-    if find_spec("numba") is None or find_spec("numpy") is None:
-        return Finding("kernels", "none without numba: losses take several times as long", NOTE)
-    from rankbound.kernels import cache_folder
-
-    if (folder := cache_folder()) is None:
-        text = "none: the cache cannot be written, or others can write to it: set RANKBOUND_CACHE to a folder of yours"
-        return Finding("kernels", text, NOTE)
-    count = sum(1 for _ in folder.rglob("*.nbi"))
-    first = "" if count else "; each is compiled at its first use, in up to ten seconds"
-    return Finding("kernels", f"{quantity(count, 'compiled module')} in {folder}{first}")
-
-
 def data_sets(study: "Study") -> Iterator[Finding]:
     """Yield where each data set is or how to get it, what is left out for want of a file, and what was set aside.
 
-    Programs are named here, too, because an archive may need one.
+    Readers of archives are named here, too, because an archive may need one.
     """
     rar_sources = []
     for source in study.converted:
@@ -285,7 +238,7 @@ def data_sets(study: "Study") -> Iterator[Finding]:
     yield from (Finding("data", reason, NOTE) for reason in study.left_out.values())
     for path in sorted(Path(study.config.pathvars.data, "raw").glob("*.rejected*")):
         yield Finding("data", f"{path} failed its check and is never read: remove it", NOTE)
-    yield from tools(rar_sources)
+    yield archive_readers(rar_sources)
 
 
 def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
@@ -315,52 +268,12 @@ def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
     return "", f"{target} is missing and has no address: {where}, and save it there", MISSING
 
 
-def tools(rar_sources: Sequence[str]) -> Iterator[Finding]:
-    """Yield the programs that steps call; `rar_sources` are the data sets that come as .rar archives."""
+def archive_readers(rar_sources: Sequence[str]) -> Finding:
+    """Return the programs that read .rar archives; `rar_sources` are the data sets that come as such."""
     from rankbound_study.data.archives import readers
 
     found = readers()
     if found or not rar_sources:
-        yield Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
-    else:
-        remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
-        yield Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)
-    for name, loss in OPTIONAL.items():
-        path = shutil.which(name)
-        yield Finding("tools", path or f"{name} was not found: {loss}", READY if path else NOTE)
-
-
-def memory(largest: str, needed_gigabytes: float) -> Finding:
-    """Compare the machine's memory with the estimate of the largest step."""
-    total, available = _memory()
-    needs = f"the largest step, {largest}, takes about {needed_gigabytes:.1f} GB"
-    if total is None or available is None:
-        return Finding("memory", f"unknown on this system; {needs}", NOTE)
-    text = f"{available:.1f} GB available of {total:.1f}; {needs}"
-    if total < needed_gigabytes:
-        return Finding("memory", f"{text}: take another machine, or leave it out (`compare`, `datasets`)", MISSING)
-    return Finding("memory", text, NOTE if available < needed_gigabytes else READY)
-
-
-def _memory() -> tuple[float | None, float | None]:
-    """Return the gigabytes that a process may use here and those available now; None where the system does not say."""
-    path = Path("/proc/meminfo")
-    if not path.exists():
-        return None, None
-    kibibytes = {line.split(":")[0]: int(line.split()[1]) for line in path.read_text("ascii").splitlines()}
-    total, available = (kibibytes[name] * 1024 / 1e9 for name in ("MemTotal", "MemAvailable"))
-    limit = CGROUP.read_text("ascii").strip() if CGROUP.exists() else "max"
-    most = total if limit == "max" else min(total, int(limit) / 1e9)
-    return most, min(available, most)
-
-
-def disk(folders: Sequence[Path]) -> Iterator[Finding]:
-    """Yield the free space on each disk that holds one of the folders, which need not exist yet."""
-    free: dict[int, tuple[Path, float]] = {}
-    for folder in folders:
-        there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-        free.setdefault(there.stat().st_dev, (folder, shutil.disk_usage(there).free / 1e9))
-    for folder, gigabytes in free.values():
-        few = gigabytes < DISK_GIGABYTES
-        more = "; the default study writes 0.6 GB, and DVC's cache as much again" if few else ""
-        yield Finding("disk", f"{gigabytes:.1f} GB free for {folder}{more}", NOTE if few else READY)
+        return Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
+    remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
+    return Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)

@@ -36,6 +36,11 @@ def parse_options(text: str, flag: str = "--options") -> dict[str, Any]:
     return options
 
 
+def as_json(options: Mapping[str, Any]) -> str:
+    """Return the text of a step's options; equal options give equal bytes."""
+    return json.dumps(options, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def _refuse_constant(name: str) -> Any:
     # Python's parser accepts NaN and Infinity, which JSON does not have.
     raise ValueError(f"{name} is not a number")

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run
-from rankbound_study.config.check import check_config
-from rankbound_study.config.lines import LARGEST_CONFIG, merged
+from rankbound_study.config.check import LARGEST_CONFIG, check_config, merged
 from rankbound_study.options import read_options
 from tests.raw_files import convert_as
 

@@ -8,17 +8,17 @@ from xml.etree import ElementTree
 
 import polars as pl
 
+from rankbound_study.cli import STEPS
 from rankbound_study.figures import style
 from rankbound_study.report import tables
 from rankbound_study.results.study_files import StudyFiles
-from rankbound_study.steps import BY_NAME
 
 
 def run(step: str, *words: object) -> None:
     """Run a step without the command line's report of its errors."""
     parser = argparse.ArgumentParser()
-    BY_NAME[step].configure(parser)
-    BY_NAME[step].run(parser.parse_args([str(word) for word in words]))
+    STEPS[step].configure(parser)
+    STEPS[step].run(parser.parse_args([str(word) for word in words]))
 
 
 def made_table(name: str, files: Any, folder: Path, **options: Any) -> tuple[pl.DataFrame, list[str]]:

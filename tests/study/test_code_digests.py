@@ -21,7 +21,7 @@ import yaml
 from rankbound import losses, metrics
 from rankbound.bounds.base import kinds as bounds
 from rankbound.errors import ConfigError
-from rankbound_study import steps
+from rankbound_study import cli
 from rankbound_study.config.code_digests import LIBRARY, ONLY_WITH, STUDY, CodeDigests
 from rankbound_study.config.sections.base import SOURCES, defined_names
 from rankbound_study.config.sections.description import FACES, LISTS, RATINGS
@@ -176,7 +176,7 @@ def test_only_some_words_of_options_decide(options: str) -> None:
 
 
 def test_an_unknown_step_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"drow is no step of rankbound_study\.steps"):
+    with pytest.raises(ConfigError, match=r"drow is no step of rankbound_study/steps.toml"):
         CodeDigests().of_step("drow")
 
 
@@ -189,9 +189,9 @@ def test_the_steps_are_listed_without_heavy_imports() -> None:
 
 
 def test_every_step_names_a_function_that_takes_its_flags() -> None:
-    for step in steps.STEPS:
+    for step in cli.STEPS.values():
         assert f"{STUDY}.{step.function.partition(':')[0]}" in CodeDigests().modules_of(step.name)
         parser = argparse.ArgumentParser()
         step.configure(parser)
         flags = {action.dest for action in parser._actions} - {"help"} | ({"name"} if step.named else set())
-        inspect.signature(steps.loaded(step.function)).bind(**dict.fromkeys(flags))
+        inspect.signature(cli.loaded(step.function)).bind(**dict.fromkeys(flags))

@@ -16,9 +16,8 @@ from jsonschema import Draft202012Validator
 
 from rankbound.bounds.base import bound
 from rankbound.errors import ConfigError
-from rankbound_study.config.check import check_config, editor_schema
-from rankbound_study.config.estimate import OTHER_LISTS, estimated, sizes_of, topics_of, uncounted
-from rankbound_study.config.lines import merged, refuse_code
+from rankbound_study.config.check import check_config, editor_schema, merged, refuse_code
+from rankbound_study.config.estimate import OTHER_LISTS, estimated, sizes_of
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.description import DescriptionKeys
@@ -267,9 +266,7 @@ def queries(count: int) -> str:
     return "".join(f"{row % 3} qid:{10_000 + row // 8} 1:{row % 7} 2:0.25 3:1\n" for row in range(8 * count))
 
 
-USERS = "".join(f"{row % 5}::{row // 40}::4\n" for row in range(2_000))
 RATED = {"format": "ratings", "separator": "::", "header": False, "columns": {"topic": "2", "item": "1", "rating": "3"}}
-NAMED = {"format": "ratings", "separator": "::", "columns": {"topic": "user", "item": "item"}}
 LETOR = {"format": "letor", "random_parts": 5}
 PATTERN = {"count": 2, "train": ["train{fold}"], "test": ["test{fold}"]}
 OWN_FILES: dict[str, tuple[dict[str, str], dict[str, Any], int]] = {
@@ -280,14 +277,8 @@ OWN_FILES: dict[str, tuple[dict[str, str], dict[str, Any], int]] = {
         {"format": "letor", "fold_pattern": PATTERN},
         200,
     ),
-    "groups": (
-        dict.fromkeys("abc", "0 1:1\n" * 40) | {f"{name}.query": "10\n" * 4 for name in "abc"},
-        {"format": "lightgbm", "parts": ["a", "b", "c"]},
-        12,
-    ),
-    "users by the number of their column": ({"x": USERS}, RATED, 50),
-    "users by its name": ({"x": f"item::user::rating\n{USERS}"}, NAMED, 50),
-    "another name": ({"x": f"item::who::rating\n{USERS}"}, NAMED, OTHER_LISTS),
+    "rows of a table": ({"x": "q,d,y\n" + "1,2,3\n" * 3_999}, {"format": "table", "random_parts": 5}, 200),
+    "ratings": ({"x": f"{'1::2::3::978300760':<24}\n" * 4_000}, RATED, 40),
     "nothing": ({"x": "\n"}, LETOR, OTHER_LISTS),
     "a packed file": ({"x.gz": ""}, LETOR, OTHER_LISTS),
     "stated sizes": ({"x.gz": ""}, {**LETOR, "sizes": {"topics": 70, "rows": 900}}, 70),
@@ -301,26 +292,19 @@ def test_topics_of_files_of_one_s_own_are_stated_or_counted_in_their_beginning(t
         (tmp_path / file).write_text(text)
     described = DescriptionKeys(**keys, path=str(tmp_path / file if len(files) == 1 else tmp_path))
     for size, topics in ((None, expected), (33, 33)):
-        study: Any = SimpleNamespace(
-            sources={"mine": SimpleNamespace(size=size)}, generated=[], described=lambda source: described
-        )
-        assert topics_of(study, "mine") == pytest.approx(topics, rel=0.02 if topics == 12_000 else 0)
+        sources, generated = {"mine": SimpleNamespace(size=size)}, ["mine"] if size else []
+        study: Any = SimpleNamespace(sources=sources, generated=generated, described=lambda source: described)
+        assert sizes_of(study, "mine").topics == pytest.approx(topics, rel=0.02 if topics == 12_000 else 0)
 
 
-def test_what_whole_catalogues_take_is_said_beside_the_estimate() -> None:
-    def notes(*sampling: Any, losses: tuple[str, ...] = ("nDCG", "AP")) -> list[str]:
-        config = changed("interactions.movielens.sampling", list(sampling))
-        if sampling == ("full",):
-            del config["interactions"]["movielens"]["nsr"]
-        others = {"compare": [], "experiment": []}
-        return list(uncounted(Study.of(config | others | {"losses": list(losses), "datasets": ["movielens"]}).runs))
+def test_whole_catalogues_take_longer() -> None:
+    def seconds(**keys: Any) -> float:
+        config = merged([DEFAULT]) | {"compare": [], "experiment": [], "datasets": ["movielens"]}
+        usual = {key: value for key, value in config["interactions"]["movielens"].items() if key != "nsr"}
+        study = Study.of(config | {"interactions": {"movielens": usual | keys}})
+        return estimated(study, study.runs).seconds
 
-    assert notes("uniform", "popularity") == []
-    long_lists, tables = notes("full")
-    assert long_lists.startswith("movielens-full: lists of the whole catalogue")
-    assert tables.startswith("movielens-full: tables of AP's score distributions")
-    assert notes("full", losses=("nDCG",)) == [long_lists]
-    assert len(notes({"train": "uniform", "test": "full"})) == 1
+    assert seconds(sampling=["full"]) > 10 * seconds(nsr=[1])
 
 
 # Code

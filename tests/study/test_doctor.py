@@ -1,5 +1,6 @@
 """The step `doctor`: finds what is missing, and only that, without importing torch."""
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -51,17 +52,13 @@ def test_packages_are_those_of_pyproject_or_named_with_what_is_expected(monkeypa
     (present,) = texts(findings, READY)
     for name in ("torch", "numpy", "numba", "polars", "snakemake", "dvc", "lightgbm"):
         assert f"{name} {real(name)}" in present
-    planted = {"numba": "0.60.9", "torch": None, "snakemake": "9.14"}
+    planted = {"numba": "0.60.9", "torch": None}
     monkeypatch.setattr(doctor, "installed_version", lambda name: planted.get(name, real(name)))
     monkeypatch.setattr("platform.python_version", lambda: "3.10.13")
     findings = list(doctor.packages())
-    python, absent, old = texts(findings, MISSING)
+    python, lacking = texts(findings, MISSING)
     assert "this is Python 3.10.13, expected >=3.11" in python
-    assert absent.startswith("not installed: torch>=2.4: ")
-    assert old.startswith("numba is 0.60.9, expected >=0.61: ")
-    assert all("make setup" in text for text in (absent, old))
-    (other,) = texts(findings, NOTE)
-    assert "snakemake 9.14 (" in other
+    assert re.match(r"not installed: .*torch>=2\.4, .*numba>=0\.61, not 0\.60\.9: run `make setup`", lacking)
 
 
 def test_extras_of_the_library_are_there_or_named_with_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +67,9 @@ def test_extras_of_the_library_are_there_or_named_with_what_they_lack(monkeypatc
     findings = list(doctor.extras())
     (present,), (absent,) = texts(findings, READY), texts(findings, NOTE)
     assert {"data", "boosting", "plots", "statistics"} <= {*present.removeprefix("of the library: ").split(", ")}
-    assert "not installed: export (onnx>=1.16, onnxscript>=0.3), lightning-ir (transformers<5);" in absent
+    assert (
+        "not installed: export (onnx>=1.16, onnxscript>=0.3, not 0.2), lightning-ir (transformers<5, not 99);" in absent
+    )
     assert not {*doctor.OF_THE_REPOSITORY} & {*present.split(", ")}
     monkeypatch.setattr(doctor, "installed_version", lambda name: None)
     assert texts(list(doctor.extras()), READY) == []
@@ -82,9 +81,9 @@ def test_before_anything_is_installed_it_says_what_installs_it_and_what_that_tak
     monkeypatch.setattr(doctor, "nothing_installed", lambda: True)
     assert main(["doctor"]) == 1
     text = " ".join(capsys.readouterr().out.split())
-    for said in ("run `make setup`", "3 GB of disk, and `make demo` and `make paper` beg", f"GB free for {Path.cwd()}"):
+    for said in ("run `make setup`", "3 GB of disk, and `make demo` and `make paper` beg"):
         assert said in text
-    assert "kernels" not in text
+    assert "accelerators" not in text
 
 
 def test_files_are_found_here_at_the_mirror_or_at_the_publisher(
@@ -141,26 +140,6 @@ def test_a_rar_archive_needs_a_reader(diagnosed: Diagnosed, monkeypatch: pytest.
     assert "readers of .rar archives: unar" in diagnosed(**MQ2008)
 
 
-@pytest.mark.parametrize(("total", "available", "level"), [(4.0, 3.0, MISSING), (8.0, 3.0, NOTE), (8.0, 6.0, READY)])
-def test_memory_is_compared_with_the_largest_step(
-    total: float, available: float, level: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doctor, "_memory", lambda: (total, available))
-    (text,) = texts([doctor.memory("a training of mine", 5.0)], level)
-    assert "a training of mine, takes about 5.0 GB" in text
-
-
-def test_programs_and_disk_space_that_are_wanting_are_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = [tmp_path / "not/yet", tmp_path]
-    (finding,) = doctor.disk(folders)  # both on one disk
-    assert str(folders[0]) in finding.text
-    monkeypatch.setattr(doctor, "DISK_GIGABYTES", 1e9)
-    assert len(texts(list(doctor.disk(folders)), NOTE)) == 1
-    monkeypatch.setenv("PATH", "")
-    notes = texts(list(doctor.tools([])), NOTE)
-    assert [text.split(" was not found")[0] for text in notes] == list(doctor.OPTIONAL)
-
-
 def test_a_gpu_that_torchs_build_cannot_use_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_torch_build", lambda: {"__version__": "9.9+cpu", "cuda": None})
     monkeypatch.setattr("sys.platform", "linux")
@@ -174,17 +153,6 @@ def test_a_gpu_that_torchs_build_cannot_use_is_a_note(tmp_path: Path, monkeypatc
         program.chmod(0o755)
         (text,) = texts([doctor.accelerators()], level)
         assert text.startswith(said)
-
-
-def test_compiled_kernels_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rankbound.kernels.cache_folder", lambda: tmp_path)
-    assert "0 compiled modules" in doctor.kernels().text
-    (tmp_path / "module.nbi").touch()
-    assert "1 compiled module in" in doctor.kernels().text
-    monkeypatch.setattr("rankbound.kernels.cache_folder", lambda: None)
-    assert doctor.kernels().level == NOTE
-    monkeypatch.setenv("RANKBOUND_FAST", "0")
-    assert "RANKBOUND_FAST=0" in doctor.kernels().text
 
 
 def test_a_line_is_marked_by_its_level_and_no_name_breaks_it() -> None:

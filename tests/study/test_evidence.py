@@ -17,7 +17,7 @@ from rankbound_study.claims import verdicts
 from rankbound_study.claims.evidence import Evidence, choose_smallest_effects, smallest_effect
 from rankbound_study.claims.law import law
 from rankbound_study.cli import main
-from rankbound_study.config.lines import merged
+from rankbound_study.config.check import merged
 from rankbound_study.config.study import Study
 from rankbound_study.data.reader import read_instances
 from rankbound_study.export.evidence import Released, release, unpack
@@ -168,9 +168,9 @@ def test_a_claim_is_trained_alone(tmp_path: Path, file: Path, capsys: pytest.Cap
     out = tmp_path / "claim.yaml"
     assert main(["claim", "T45", "--evidence", str(file), "--out", str(out)]) == 0
     study = Study.of(merged([Path("config.yaml"), out]))
-    assert {job.loss for job in study.jobs} == {"nRBP"}
-    assert {job.bounding for job in study.jobs} == set(BOUNDINGS)
-    assert {job.protocol for job in study.jobs} == {"honest"}
+    assert {job.request.loss for job in study.jobs} == {"nRBP"}
+    assert {job.request.bounding for job in study.jobs} == set(BOUNDINGS)
+    assert {job.request.protocol for job in study.jobs} == {"honest"}
     # The evidence lacks a bounding: the claim is trained on all that it is about.
     assert [*study.instances] == [*(f"movielens-nsr{nsr}" for nsr in (1, 2, 3)), "mq2008-label1"]
     assert (

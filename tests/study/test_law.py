@@ -36,7 +36,6 @@ from rankbound_study.claims.law import (
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.contracts import SPLITS, lists_table
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sampling import write_instances as write_lists_of
@@ -44,6 +43,7 @@ from rankbound_study.jobs.weighting import Influence
 from rankbound_study.report.abstract import law_findings
 from rankbound_study.report.content import Figures
 from rankbound_study.report.document import further_sections
+from rankbound_study.vocabulary import ListWeights
 
 COLUMNS = (DataSet("movielens", 2), DataSet("mq2008-label1", None))
 SLOPE = -0.004

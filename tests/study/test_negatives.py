@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from scipy.stats import chisquare
 
 from rankbound.errors import DataError
+from rankbound_study.config.check import merged
 from rankbound_study.config.data_sets import (
     EVERY,
     FULL,
@@ -25,7 +26,6 @@ from rankbound_study.config.data_sets import (
     Sampling,
     sampled_name,
 )
-from rankbound_study.config.lines import merged
 from rankbound_study.config.sections.data import InteractionKeys
 from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import CONTRACTS, FOLDS, SPLITS, read_metadata, write_table

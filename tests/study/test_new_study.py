@@ -13,7 +13,7 @@ import torch
 from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound_study.commands import own_study
 from rankbound_study.commands.own_study import study_name
-from rankbound_study.config.lines import merged
+from rankbound_study.config.check import merged
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import sampling
 from tests.described_files import LISTS, RATINGS, searches, splits_of_ratings
@@ -152,9 +152,6 @@ def test_one_file_in_an_archive_is_that_file_and_several_are_named(tmp_path: Pat
     path = packed(tmp_path / "y.zip", {"u.data": "1\t2\t3\t4\n", "u1.base": "1\t2\t3\t4\n"})
     message = told("new", str(path), "--out", str(tmp_path / "yours.yaml"), status=2)
     assert f"{path}: found u.data, u1.base, of which several have data; expected" in message
-    path = packed(tmp_path / "ml-1m.zip", {"ratings.dat": rated("::", "")})
-    said = told("new", str(path), "--out", str(tmp_path / "yours.yaml"))
-    assert "an archive of this name is known as movielens-1m" in said
 
 
 def test_parts_in_a_folder_and_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None:
@@ -188,7 +185,7 @@ def iso(place: int) -> str:
 
 TIMED = "user,item,rating,time\n"
 ACCEPTED: dict[str, tuple[str, str, list[str], dict[str, Any]]] = {
-    "counts, all relevant": ("x.csv", rated(rating=counts, items=60), ["--implicit"],
+    "counts, all relevant": ("x.csv", rated(rating=counts, items=60), ["--threshold", "any"],
                              {"threshold": 1, "min_relevant": 10}),
     "counts from 100 on": ("x.csv", rated(rating=counts, items=60), ["--threshold", "300"],
                            {"threshold": 300, "min_relevant": 10}),
@@ -245,7 +242,7 @@ REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "counts by name": ("x.csv", rated(header="user,item,plays\n"), [], f"'plays' holds 1 to 5.*{NOT_COUNTS}"),
     "a threshold beyond all": ("x.csv", rated(), ["--threshold", "9"], "the largest rating is 5"),
     "a threshold of a fraction": ("x.csv", judged(), ["--threshold", "0.5"], "whole number 1 .. 127, a label"),
-    "implicit labels": ("x.csv", judged(), ["--implicit"], "--threshold any is for ratings"),
+    "implicit labels": ("x.csv", judged(), ["--threshold", "any"], "--threshold any is for ratings"),
     "too few relevant": ("x.csv", rated(each=6), [], "no user has 5 ratings of at least 4; the most"),
     "nothing irrelevant": ("x.csv", rated(items=24, rating=lambda _: 1), [], "only 0 of the 24 rated items are left"),
     "American dates": ("x.csv", rated(header=TIMED, last=lambda _: "01/31/2026"), ["--timestamp", "time"],

@@ -17,8 +17,8 @@ import pytest
 from rankbound.cli import OUT_OF_MEMORY, run
 from rankbound.errors import ConfigError, SourceError
 from rankbound.io.fetch import MIRROR_VARIABLE
-from rankbound_study.config.check import check_config
-from rankbound_study.config.lines import KeyPath, merged
+from rankbound_study.config.check import check_config, merged
+from rankbound_study.config.sections.base import KeyPath
 from rankbound_study.config.study import Study
 from rankbound_study.data.fetch import fetch
 from rankbound_study.data.sources import SOURCES

@@ -18,7 +18,6 @@ from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, files
 
 from rankbound.errors import DataError
 from rankbound_study.cli import main
-from rankbound_study.provenance import facts
 from rankbound_study.provenance.checksums import Checksum, Places, result_files
 from rankbound_study.provenance.manifest import (
     check_recorded,
@@ -28,7 +27,7 @@ from rankbound_study.provenance.manifest import (
     restore_records,
     write_manifest,
 )
-from rankbound_study.provenance.records import read_code, read_record
+from rankbound_study.provenance.records import code, read_code, read_record
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 JOB_RECORD = f"results/provenance/{RUN}.parquet.json"
@@ -105,7 +104,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     study = tmp_path / "checkout/src/rankbound_study"
     study.mkdir()
     (study / "two.py").write_text("two = 2\n")
-    monkeypatch.setattr(facts, "PACKAGES", (folder, study))
+    monkeypatch.setattr("rankbound_study.provenance.records.PACKAGES", (folder, study))
     return folder
 
 
@@ -121,23 +120,23 @@ def test_code_is_its_commit_and_what_was_modified_since(package: Path, monkeypat
     (root / "other.py").write_text("")
     git(root, "add", "other.py")
     git(root, "commit", "-q", "-m", "another project around an installed package")
-    assert facts.code().commit is None
+    assert code().commit is None
     (root / "notes.md").write_text("not code\n")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "first")
-    clean = facts.code()
+    clean = code()
     assert (clean.commit, clean.modified) == (git(root, "rev-parse", "HEAD"), ())
 
     (root / "notes.md").write_text("changed\n")
     (package / "one.py").touch()
-    assert facts.code().modified == ()
+    assert code().modified == ()
     (package / "one.py").write_text("one = 2\n")
     (package / "new.py").write_text("")
     (root / "Snakefile").write_text("")
-    changed = facts.code()
+    changed = code()
     assert changed.modified == ("Snakefile", "src/rankbound/new.py", "src/rankbound/one.py")
     monkeypatch.setenv("PATH", str(root / "without git"))
-    assert (facts.code().commit, facts.code().modified) == (None, ())
+    assert (code().commit, code().modified) == (None, ())
 
 
 @pytest.mark.slow
@@ -158,7 +157,7 @@ def test_a_step_records_the_files_that_it_loaded_as_they_were_then(tmp_path: Pat
         return done.stdout
 
     step = ["table", "table_2_2", "--out-dir", "results/tables"]
-    watched = "import runpy, sys; from rankbound_study.provenance.loaded import watch; watch()"
+    watched = "import runpy, sys; from rankbound_study.provenance.records import watch; watch()"
     main = f"sys.argv[1:] = {step}; runpy.run_module('rankbound_study', run_name='__main__')"
     python("-c", f"{watched}; {edit}; {main}")
     record = read_record(results / "provenance/tables/table_2_2.csv.json")
@@ -192,7 +191,7 @@ def test_the_manifest_has_every_result_and_its_maker(recorded: Path, tmp_path: P
 def test_a_file_that_is_not_as_recorded_is_refused_and_one_without_a_record_is_counted(study: Path) -> None:
     table = study / "results/tables/table_2_2.csv"
     table.write_text(table.read_text("utf-8") + "more\n", "utf-8")
-    made = "its content is not what `python -m rankbound_study table` made and recorded"
+    made = "its content is not what `python -m rankbound_study table` made and provenance/tables/table_2_2.csv.json rec"
     with pytest.raises(DataError, match=rf"table_2_2\.csv: {made}"):
         make_manifest(study / "results", CONFIG)
     (study / "results/provenance/tables/table_2_2.csv.json").unlink()
@@ -211,7 +210,7 @@ def test_a_changed_manifest_is_named_beside_the_file(study: Path) -> None:
     with pytest.raises(DataError, match=r"provenance\.json: its content is not what"):
         check_recorded(places, known_of(results))
     shutil.rmtree(results / "provenance")
-    with pytest.raises(DataError, match=r"table_2_2\.csv: .* made and .*provenance\.json recorded; one of both has"):
+    with pytest.raises(DataError, match=r"table_2_2\.csv: .* made and provenance\.json recorded: delete it"):
         check_recorded(places, known_of(results))
 
 

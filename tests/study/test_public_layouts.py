@@ -11,7 +11,7 @@ import yaml
 
 from rankbound_study.cli import main
 from rankbound_study.commands.data import convert
-from rankbound_study.config.lines import merged
+from rankbound_study.config.check import merged
 from rankbound_study.config.sections.description import DescriptionKeys
 from tests.public_layouts import LAYOUTS, asin, isbn, plays, rows, written
 

@@ -14,9 +14,9 @@ from study_files import write_instances, write_lists
 from test_train_job import LEFT_OUT, files_of, frame, options, train
 
 from rankbound_study import cli
+from rankbound_study.config.check import merged
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.lines import merged
 from rankbound_study.config.study import Study
 from rankbound_study.figures import training
 from rankbound_study.jobs import train_job

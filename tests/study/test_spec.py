@@ -13,19 +13,18 @@ from rankbound.errors import ConfigError
 from rankbound.losses import KINDS as LOSSES
 from rankbound.losses import loss
 from rankbound.training.models import BIASES
-from rankbound_study.config.check import check_config
+from rankbound_study.config.check import check_config, merged
 from rankbound_study.config.code_digests import CodeDigests
-from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.lines import merged
-from rankbound_study.config.score_distributions import DistributionFile
 from rankbound_study.config.sections.base import loss_names
-from rankbound_study.config.sections.halves import ComparisonKeys
+from rankbound_study.config.sections.configuration import ComparisonKeys
 from rankbound_study.config.sections.training import BIASES as KNOWN_BIASES
-from rankbound_study.config.steps import Steps, as_json, one_of
-from rankbound_study.config.study import Study
+from rankbound_study.config.study import DistributionFile, Study
 from rankbound_study.jobs.fit import epochs_of
 from rankbound_study.jobs.fit_trees import OPTIONS
+from rankbound_study.options import as_json
+from rankbound_study.vocabulary import VGG16_FILE
+from rankbound_study.workflow.rules import Steps, one_of
 
 CODES = CodeDigests()
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,7 +89,7 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Conf
 def test_each_axis_multiplies_and_what_nothing_uses_is_not_asked_for(config: Config) -> None:
     config |= {"losses": ["AP"], "boundings": ["none"], "datasets": ["mq2008"], "compare": [], "experiment": []}
     study = Study.of(config)
-    assert [(run.protocol, run.instances.name) for run in study.runs] == [
+    assert [(run.request.protocol, run.instances.name) for run in study.runs] == [
         (protocol, f"mq2008-label{label}") for protocol in ("published", "honest") for label in (2, 1)
     ]
     assert study.distribution_files() == []
@@ -283,7 +282,7 @@ def test_trainings_read_distributions_of_their_method(
         tilt = {"tilt": 4.0} if "tilt" in file.kind else {}
         assert study.requests[file.path].options == {"method": method, "samples": 300_000, "seed": 0, **tilt}
         assert study.requests[file.path].inputs == {"instances": instances}
-    of_own = [job for job in study.experiments if job.request.distributions and job.bounding == "distribution"]
+    of_own = [job for job in study.experiments if job.request.distributions and job.request.bounding == "distribution"]
     assert all(json.loads(job.request.key(1, 0)["options"])["distributions"] == "sampled" for job in of_own)
 
 

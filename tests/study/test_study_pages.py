@@ -17,7 +17,6 @@ from rankbound_study.config.job import TrainingJob
 from rankbound_study.figures.style import house_style
 from rankbound_study.report.table_files import TableFiles, plain_texts
 from rankbound_study.results.study_files import StudyFiles
-from rankbound_study.steps import BY_NAME
 from tests.study.synthetic_runs import write_runs
 from website import WRITTEN
 
@@ -54,7 +53,7 @@ def test_the_configurations_of_whole_studies_are_valid(
 
 
 def test_the_options_in_the_help_of_a_training_are_whole() -> None:
-    words = shlex.split(BY_NAME["job"].help)
+    words = shlex.split(study.STEPS["job"].help)
     given = [after for word, after in pairwise(words) if word == "--options"]
     assert [TrainingJob.parse(options).method for options in given] == ["", "Rank-LR"]
 

@@ -15,11 +15,11 @@ from project import GENERATED, ROOT, Project
 
 from rankbound import losses, metrics
 from rankbound.bounds.base import kinds as bounds
+from rankbound_study.cli import STEPS
 from rankbound_study.config.code_digests import DATA, IGNORED, CodeDigests
 from rankbound_study.figures import figure_specs, title
 from rankbound_study.provenance.records import read_record
 from rankbound_study.report.tables import table_specs
-from rankbound_study.steps import BY_NAME
 
 RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
 ALL_DATA = {"generate": 2, "split": 2, "sample": 2}
@@ -29,8 +29,8 @@ PAPER = {"provenance": 1, "document": 1}
 # By the command line and the recorder of steps, which have no say in outputs.
 ALWAYS_LOADED = {
     *("rankbound.cli", "rankbound.commands", "rankbound.texts"),
-    *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli", "rankbound_study.steps"),
-    *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".facts", ".loaded", ".recorder", ".records")),
+    *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli"),
+    *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".records")),
 }
 MODELS = ("boosted-trees", "random-forest", "lasso", "ridge", "cnn")
 """Those whose code only some trainings load."""
@@ -88,7 +88,7 @@ def test_steps_load_only_the_code_that_their_digests_are_of_and_make_the_same_by
             copy.path(name).unlink()
         subcommand = step.arguments[0]
         loaded = copy.modules_loaded_by(step.arguments, RANKBOUND_PROVENANCE=RECORDS)
-        assert f"rankbound_study.{BY_NAME[subcommand].function.partition(':')[0]}" in loaded
+        assert f"rankbound_study.{STEPS[subcommand].function.partition(':')[0]}" in loaded
         # The flags of `compare` are the library's.
         loaded = {name for name in loaded if not name.startswith("rankbound.commands.")}
         modules = codes.modules_of(subcommand, every_name, described.get(subcommand, []))
@@ -142,7 +142,7 @@ def test_lines_that_no_step_runs_comments_and_new_files_rerun_nothing(finished: 
     with ExitStack() as changes:
         for name in ("losses/lambda_loss.py", "io/run_files.py", "cli.py"):
             changes.enter_context(_changed(source / "rankbound" / name))
-        changes.enter_context(_changed(source / "rankbound_study/provenance/recorder.py"))
+        changes.enter_context(_changed(source / "rankbound_study/cli.py"))
         comment = b'# a comment\n"""A text that does nothing."""\n'
         changes.enter_context(_changed(source / "rankbound/metrics/precision.py", comment))
         changes.callback(new.unlink)

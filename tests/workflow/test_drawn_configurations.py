@@ -14,8 +14,7 @@ import pytest
 from project import ROOT, Project
 
 from rankbound.errors import ConfigError
-from rankbound_study.config.check import check_config
-from rankbound_study.config.lines import merged
+from rankbound_study.config.check import check_config, merged
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
 

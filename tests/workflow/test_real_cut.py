@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from project import GENERATED, ROOT, Project
 
-from rankbound_study.config.lines import merged
+from rankbound_study.config.check import merged
 
 MIRROR = os.environ.get("RANKBOUND_MIRROR", "")
 

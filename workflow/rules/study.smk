@@ -7,18 +7,15 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from rankbound.errors import ConfigError
-from rankbound_study.config.check import check_config, config_sources
+from rankbound_study.config.check import check_config, config_sources, refuse_code
 from rankbound_study.config.code_digests import CodeDigests
-from rankbound_study.config.comparisons import VGG16_FILE
-from rankbound_study.config.lines import refuse_code
-from rankbound_study.config.steps import Steps, as_json, one_of
-from rankbound_study.config.score_distributions import KIND
-from rankbound_study.config.study import Study
+from rankbound_study.config.study import KIND, Study
 from rankbound_study.figures import figure_file, figure_specs
+from rankbound_study.options import as_json
 from rankbound_study.report.paper import OTHER_TABLES
 from rankbound_study.report.tables import table_names, table_specs
-from rankbound_study.vocabulary import EXPERIMENTS
-from rankbound_study.workflow.running import end_by_signal_in_a_thread, failures, step_command
+from rankbound_study.vocabulary import EXPERIMENTS, VGG16_FILE
+from rankbound_study.workflow.rules import Steps, end_by_signal_in_a_thread, failures, one_of, step_command
 
 min_version("9.14")  # path variables
 
@@ -75,9 +72,9 @@ wildcard_constraints:
     source=one_of(study.sources),
     instances=one_of(study.instances),
     protocol=study.place_pattern,
-    model=one_of([*study.models, *study.methods]),
-    loss=one_of(study.losses),
-    bounding=one_of(study.boundings),
+    model=one_of(sorted({job.model for job in study.jobs})),
+    loss=one_of(sorted({job.request.loss for job in study.jobs})),
+    bounding=one_of(sorted({job.request.bounding for job in study.jobs})),
 
 
 report: "../report/study.rst"

@@ -20,7 +20,7 @@ rule train:
     log:
         "<logs>/train/{protocol}/{instances}/{model}/{loss}/{bounding}.log",
     wildcard_constraints:
-        model=one_of(study.models),
+        model=one_of(sorted({job.model for job in study.jobs if not job.comparison})),
     threads: 1
     resources:
         mem_mb=growing(3000),
@@ -46,7 +46,7 @@ rule train:
 # longest.
 use rule train as compare with:
     wildcard_constraints:
-        model=one_of(study.methods),
+        model=one_of(sorted({job.model for job in study.compared})),
     priority: 1
     resources:
         mem_mb=growing(steps.compare_memory),

@@ -53,11 +53,10 @@ from rankbound_study.claims import varied
 from rankbound_study.claims.evidence import KEY, Evidence, adjusted_p_values, contrast, estimate, is_distinct, judge
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained
-from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.results.scores import place, scores_of_runs
 from rankbound_study.results.study_files import scan_runs, schema
-from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY, UNBOUNDED
+from rankbound_study.vocabulary import AFFINE, BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY, UNBOUNDED, VARIANT
 
 JUDGED = ("nDCG", "nDCG@10", "AP", JUDGED_BY["nRBP"], "RR", "P@5", "P@10")
 """The metrics that judge, in the order of the table's columns."""

@@ -52,11 +52,20 @@ from rankbound_study.claims.evidence import (
 )
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdicts import MissingEvidence
-from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.results.scores import read_trainings, scores_of_runs, untrained_counts
 from rankbound_study.results.study_files import StudyFiles, scan_runs, schema
-from rankbound_study.vocabulary import AFFINE, BOUNDED, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
+from rankbound_study.vocabulary import (
+    AFFINE,
+    BOUNDED,
+    BOUNDINGS,
+    HONEST,
+    JUDGED_BY,
+    LOSSES,
+    SELECTIONS,
+    UNBOUNDED,
+    VARIANT,
+)
 
 KINDS = {"affine": AFFINE, "distribution": tuple(name for name in BOUNDED if name not in AFFINE)}
 """Bounds by what they do to a list: affine ones weigh it, the others reshape its loss."""

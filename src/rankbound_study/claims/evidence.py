@@ -27,11 +27,10 @@ from rankbound.compare.scores import Floats, Integers, Mask, any_over, mean_of_k
 from rankbound.compare.statistics import CONFIDENCE, Estimate, corrected, over_trainings, over_units, seed_deviation
 from rankbound.texts import quantity
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained
-from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.results.scores import JOB, read_trainings, scores_of_runs
 from rankbound_study.results.study_files import scan_runs, schema, signed
-from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
+from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED, VARIANT
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "n", "p", "epoch")
 

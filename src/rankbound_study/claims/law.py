@@ -41,10 +41,9 @@ from rankbound_study.claims.rules import FLAT, adjusted, among, by_p
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
 from rankbound_study.results.study_files import schema, signed
-from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, SELECTIONS, UNBOUNDED
+from rankbound_study.vocabulary import AFFINE, HONEST, LIST_WEIGHTS, LOSSES, SELECTIONS, UNBOUNDED, ListWeights
 
 EXPERIMENT = "weights"
 """The experiment whose runs differ from the study's own in the weights of lists alone."""

@@ -34,12 +34,12 @@ from rankbound_study.claims.verdicts import (
     Verdict,
     each_way,
 )
-from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.data.images import read_faces
 from rankbound_study.results import neural
 from rankbound_study.results.scores import best_of, names_pairs, scores_of_methods, scores_of_runs
 from rankbound_study.results.study_files import score, signed
+from rankbound_study.vocabulary import OF_FEATURES, STUDY
 
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"
 """The data sets on which claims of the neural-ranking study can be decided."""

@@ -1,1 +1,1 @@
-"""The functions of steps that no other room has; `rankbound_study.steps` lists all steps."""
+"""The functions of steps that no other room has; `steps.toml` lists all steps."""

@@ -16,16 +16,15 @@ from rankbound_study.claims.evidence import MOVIELENS, MQ2008, Evidence
 from rankbound_study.claims.registry import Claim, claims, deciders
 from rankbound_study.claims.thesis_theorems import THEOREMS
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained
-from rankbound_study.config.check import check_config
-from rankbound_study.config.comparisons import STUDY
+from rankbound_study.config.check import check_config, merged
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.estimate import estimated
-from rankbound_study.config.lines import merged, nearest
+from rankbound_study.config.sections.base import nearest
 from rankbound_study.config.study import Study
 from rankbound_study.export.evidence import unpack
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
-from rankbound_study.vocabulary import HONEST, UNBOUNDED
+from rankbound_study.vocabulary import HONEST, STUDY, UNBOUNDED
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _convert(raw: "Raw", out: Path) -> None:
 
 def _described(name: str, text: str) -> "RawSource":
     """Return the source of a data set by its description; ConfigError for an unknown one, or one that is wrong."""
-    from rankbound_study.config.messages import of_flag
+    from rankbound_study.config.sections.base import of_flag
     from rankbound_study.config.sections.description import DescriptionKeys
     from rankbound_study.data import sources
 
@@ -75,7 +75,7 @@ def _described(name: str, text: str) -> "RawSource":
 
 def generate(dataset: str, out: Path, seed: int, size: str, planted: str | None) -> None:
     """Generate a synthetic stand-in for a data set."""
-    from rankbound_study.config.messages import of_flag
+    from rankbound_study.config.sections.base import of_flag
     from rankbound_study.config.sections.data import PlantedKeys
     from rankbound_study.data import synthetic
 

@@ -22,21 +22,20 @@ from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.atomic import atomic_path
 from rankbound.texts import printable, quantity
 from rankbound_study.commands.data import convert, sample, split
-from rankbound_study.config.check import check_config, editor_schema
+from rankbound_study.config.check import ConfigLines, check_config, editor_schema, merged
 from rankbound_study.config.data_sets import GRADED
-from rankbound_study.config.estimate import estimated, uncounted
-from rankbound_study.config.lines import ConfigLines, listed, merged
-from rankbound_study.config.score_distributions import needs_distributions
-from rankbound_study.config.sections.description import DescriptionKeys, known_names, known_set, own_files
-from rankbound_study.config.steps import as_json
+from rankbound_study.config.estimate import estimated
+from rankbound_study.config.sections.base import listed
+from rankbound_study.config.sections.description import DescriptionKeys, known_names, own_files
 from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, with_relevance
 from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.data.sources import is_archive
 from rankbound_study.data.table_layout import Inspected, Said, UnclearError, beginning_of
 from rankbound_study.figures import figure_specs
+from rankbound_study.options import as_json
 from rankbound_study.report.tables import table_names
-from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY, UNBOUNDED
+from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY, needs_distributions
 
 OF_DEFAULT = {"temperature": 1.0, "distributions": {"method": "exact", "samples": 1, "seed": 0}}
 """Keys that a written configuration leaves to config.yaml; no data depend on them."""
@@ -47,11 +46,8 @@ WHOLE, PACKED = 2**23, 2**20
 ROWS = 1000
 """Rows of a large table in parquet that are converted."""
 
-LARGE = 200_000_000
-"""Bytes of files from which a study starts with fewer losses and boundings."""
-
 TEMPLATE = "new_study.yaml.j2"
-"""The text of a configuration, with `<< >>` and `<% %>` for what differs: YAML has braces of its own."""
+"""The text of a configuration."""
 
 BINARY = ("AP", "nRBP", "RR")
 """Losses that count every label above 0 as relevant."""
@@ -66,15 +62,6 @@ def check(files: list[Path], schema: bool) -> None:
         print(json.dumps(editor_schema(), indent=2))
         return
     study = Study(check_config(merged(files), files, figures=figure_specs(), tables=table_names()))
-    problems = []
-    for name in study.converted:
-        described = study.described(name)
-        missing = [file for file in own_files(described) if not Path(file).is_file()] if described.path else []
-        if missing:
-            more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
-            problems.append(f"{_place(study, name, files)}there is no file {missing[0]}{more}")
-    if problems:
-        raise ConfigError("\n  ".join(["files of the configuration are missing:", *problems]))
     tried, config = rehearse(study, files), study.config
     print(f"valid: study {config.study!r}, {quantity(len(study.instances), 'data set')}, {_counted(study, study.runs)}")
     for name in config.varying:
@@ -84,15 +71,9 @@ def check(files: list[Path], schema: bool) -> None:
         print(f"comparison {name}: {_counted(study, [job for job in study.compared if job.comparison == name])}")
     if study.instances:
         print(f"all of it takes {estimated(study, study.jobs)} (rough)")
-    for note in (*tried, *uncounted([*study.runs, *study.experiments]), *study.left_out.values()):
+    for note in (*tried, *study.left_out.values()):
         print(note)
     print(f"writes below {', '.join(dict.fromkeys(config.pathvars.given().values()))}")
-
-
-def _place(study: Study, name: str, config_files: Sequence[Path]) -> str:
-    """Return the place of a description in the configuration, before what is wrong with it."""
-    key = (study.kind_of(name), name, "source")
-    return f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: "
 
 
 def _counted(study: Study, jobs: Sequence[Job]) -> str:
@@ -118,14 +99,8 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
         if error.plan:
             _print_plan(path, "not clear", error.plan)
         raise
-    for known in [known for known in known_names() if path.name in (known_set(known).archives or ())]:
-        found.notes.append(
-            f"an archive of this name is known as {known}: with that name, and archive: {path.name}, nothing needs "
-            "describing"
-        )
-    size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
     name = study_name(name or path.resolve().name.partition(".")[0])
-    text = _configuration(name, out, found, size, **relevance)
+    text = _configuration(name, out, found, **relevance)
     least = relevance["threshold"]
     what = "label" if found.kind == "lists" else "rating"
     relevant = "labels are grades of relevance" if least is None else f"relevant: a {what} of at least {least:g}"
@@ -147,14 +122,14 @@ def study_name(text: str) -> str:
 
 
 def _configuration(
-    name: str, out: Path, found: Inspected, size: int, *, threshold: float | None = None, min_relevant: int = 0
+    name: str, out: Path, found: Inspected, *, threshold: float | None = None, min_relevant: int = 0
 ) -> str:
     """Return the text of a configuration for a data set, with what was found in its files as comments.
 
-    `size` is that of the files in bytes; without a `threshold`, the labels of lists are their relevance.
+    Without a `threshold`, the labels of lists are their relevance.
     """
     described, kind = DescriptionKeys.model_validate(found.description), found.kind
-    is_lists, is_large = kind == "lists", size > LARGE
+    is_lists = kind == "lists"
     is_graded = is_lists and threshold is None
     reading = GRADED if threshold is None else repr(float(threshold)).removesuffix(".0")
     # Distributions are tabulated for binary relevance.
@@ -162,24 +137,15 @@ def _configuration(
     block = yaml.safe_dump(dict(found.description), sort_keys=False, default_flow_style=None, width=100)
     source = [*(f"# {note[0].upper()}{note[1:]}." for note in found.notes), *block.splitlines()]
     few = [f"{label:g}" for label in found.labels]
-    environment = jinja2.Environment(
-        variable_start_string="<<",
-        variable_end_string=">>",
-        block_start_string="<%",
-        block_end_string="%>",
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text("utf-8"))
     return template.render(
         file=out,
         name=name,
         kind=kind,
         lists=is_lists,
-        large=is_large,
-        losses=", ".join(LOSSES[: 1 if is_large else None]),
-        boundings=", ".join([UNBOUNDED, boundings[1 if is_graded else -1]] if is_large else boundings),
+        losses=", ".join(LOSSES),
+        boundings=", ".join(boundings),
         folds=", ".join(map(str, range(1, described.n_folds + 1))),
         baseline=BEST_FEATURE if is_lists else POPULARITY,
         instances=f"{name}-{GRADED if is_graded else f'label{reading}'}" if is_lists else f"{name}-nsr1",
@@ -212,7 +178,8 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
             try:
                 notes += _tried(study, name, described, Path(folder))
             except (ConfigError, DataError, SourceError) as error:
-                place = _place(study, name, config_files) if config_files else ""
+                key = (study.kind_of(name), name, "source")
+                place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
                 # Temporary files are those of what was made from the path.
                 text = str(error).replace(f"{folder}/raw/{Path(described.path).name}", described.path)
                 text = text.replace(f"{folder}/raw", described.path)
@@ -225,6 +192,9 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
 
 def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) -> Iterator[str]:
     files = list(map(Path, own_files(described)))
+    if missing := [file for file in files if not file.is_file()]:
+        more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
+        raise ConfigError(f"there is no file {missing[0]}{more}")
     is_packed = any(file.suffix == ".gz" or is_archive(file) for file in files)
     data, folds, out = (folder / f"{part}.parquet" for part in ("data", "folds", "instances"))
     if sum(file.stat().st_size for file in files) > (PACKED if is_packed else WHOLE):

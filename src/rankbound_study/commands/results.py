@@ -181,24 +181,11 @@ def _use_titles(text: str) -> None:
     use_titles(titles)
 
 
-def verify(
-    folder: Path,
-    config: list[Path] | None,
-    strict: bool,
-    against: Path | None,
-    tolerance: float | None,
-    json: bool,
-) -> int:
+def verify(folder: Path, config: list[Path] | None, strict: bool) -> int:
     """Check results, print the report, and return the exit status."""
-    from rankbound_study.config.lines import merged
+    from rankbound_study.config.check import merged
     from rankbound_study.provenance import verify as checks
 
-    if tolerance is not None and (against is None or not math.isfinite(tolerance) or tolerance < 0):
-        raise ConfigError(f"--tolerance {tolerance}: expected a number of at least 0, together with --against FOLDER")
-    if against is not None:
-        comparison = checks.compare(folder, against)
-        print((checks.comparison_json if json else checks.comparison_text)(comparison, tolerance))
-        return 0 if comparison.holds(tolerance) else 1
     expected = merged(config) if config is not None else None
     if config is None and Path("config.yaml").is_file():
         # It counts if it is that of this folder.
@@ -206,8 +193,7 @@ def verify(
         own = (default.get("pathvars") or {}).get("results", "results")
         expected = default if Path(own).resolve() == folder.resolve() else None
     report = checks.verify(folder, expected)
-    texts = checks.report_json if json else checks.report_text
-    print(texts(report, strict=strict, config_checked=expected is not None))
+    print(checks.report_text(report, strict=strict, config_checked=expected is not None))
     return 0 if report.holds(strict=strict) else 1
 
 

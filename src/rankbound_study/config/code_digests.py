@@ -25,8 +25,8 @@ from rankbound_study.config.sections.training import RankerName
 
 LIBRARY, STUDY = "rankbound", "rankbound_study"
 
-TABLE = f"{STUDY}.steps"
-"""The module of the table of steps: each counts with its own row."""
+TABLE = f"{STUDY}/steps.toml"
+"""The table of steps: each counts with its own row."""
 
 NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds")
 """Packages with modules that are looked up by name (`rankbound.texts`): one counts if its names occur."""
@@ -107,7 +107,7 @@ class CodeDigests:
     @cached_property
     def _rows(self) -> dict[str, tuple[str, str]]:
         """Step -> its function as `module:function`, and its row as text, with the flags that it shares with others."""
-        table = tomllib.loads(self._path(TABLE).with_suffix(".toml").read_text("utf-8"))
+        table = tomllib.loads(SOURCES.joinpath(TABLE).read_text("utf-8"))
         rows: dict[str, tuple[str, str]] = {}
         for step, row in table["step"].items():
             text = json.dumps({key: value for key, value in row.items() if key != "examples"})

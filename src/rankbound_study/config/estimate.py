@@ -10,22 +10,35 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from rankbound_study.config.data_sets import FULL, SYNTHETIC, TEST, TRAIN, UNIFORM, SampledName
-from rankbound_study.config.score_distributions import needs_distributions
+from rankbound_study.config.data_sets import FULL, SYNTHETIC, SampledName
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.data import ImageKeys
 from rankbound_study.config.sections.description import DescriptionKeys, own_files
 from rankbound_study.config.sections.training import ConvolutionKeys, MatrixFactorizationKeys, PenalisedKeys, TreeKeys
 from rankbound_study.config.study import Job, Study
 
-LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
-ROWS = {"movielens": 100_836, "mq2008": 15_211, "mslr-web10k": 1_200_192, "aaf": 12_936}
-WIDTHS = {"mq2008": 46, "mslr-web10k": 136}
-"""Topics of the fetched data sets whose descriptions don't state them; their ratings, judged items or pictures; their
-features."""
 
-OTHER_LISTS, ITEMS, FEATURES = 1_000, 20, 100
-"""Topics, items of a list, and features, of data sets of which nothing is known before they are converted."""
+class Sizes(NamedTuple):
+    """About the sizes of a data set: topics, rows (ratings, judged items, pictures) and features of an item."""
+
+    topics: int
+    rows: int
+    width: int
+
+
+OTHER_LISTS, ITEMS, OF_A_USER, FEATURES = 1_000, 20, 100, 100
+"""Topics, items of a list, ratings of a user, and features, of data sets of which nothing is known before they are
+converted."""
+
+KNOWN = {
+    "movielens": Sizes(412, 100_836, FEATURES),
+    "mq2008": Sizes(784, 15_211, 46),
+    "mslr-web10k": Sizes(10_000, 1_200_192, 136),
+}
+"""The fetched data sets whose descriptions don't state their sizes."""
+
+FACES = 12_936
+"""Pictures of All-Age-Faces."""
 
 PIXELS, OF_VGG16, SIDE = 3 * 100 * 100, 4_096, 224
 """Values of a picture, and of the network's penultimate layer; the side of its input pictures."""
@@ -70,6 +83,9 @@ LASSO = 10
 TOGETHER, CATALOGUE = 5, 10_000
 """Folds and seeds that are trained at once, and items of ratings, each of which has factors as users do."""
 
+WHOLE = 50
+"""Lists of the whole catalogue take about so many times as long as sampled ones."""
+
 LOOK, PACKED = 1 << 20, (".gz", ".zip", ".rar", ".parquet")
 """Bytes of a file's beginning that are looked at, and the endings of files that are not."""
 
@@ -77,67 +93,40 @@ _UNITS = (("years", 365 * 24 * 3600), ("days", 24 * 3600), ("hours", 3600), ("mi
 _QUERY = re.compile(rb"qid:([^\s]+)")
 
 
-class Sizes(NamedTuple):
-    """About the sizes of a data set: topics, rows (ratings, judged items, pictures) and features of an item."""
-
-    topics: int
-    rows: int
-    width: int
-
-
 def sizes_of(study: Study, source: str, features: str | None = None) -> Sizes:
-    """Return about the sizes of a data set; `features` names the network that computes those of pictures."""
-    section, topics = study.sources[source], topics_of(study, source)
+    """Return about the sizes of a data set, of whose files no more than the beginning of one is read.
+
+    `features` names the network that computes those of pictures.
+    """
+    section, known = study.sources[source], KNOWN.get(source.removeprefix(SYNTHETIC))
     if isinstance(section, ImageKeys):
-        return Sizes(section.pairs.train, section.size or ROWS["aaf"], OF_VGG16 if features else PIXELS)
-    known = WIDTHS.get(source.removeprefix(SYNTHETIC), FEATURES)
-    if source in study.generated or source in ROWS:
-        return Sizes(topics, ROWS.get(source, ITEMS * topics), known)
+        return Sizes(section.pairs.train, section.size or FACES, OF_VGG16 if features else PIXELS)
+    width = known.width if known else FEATURES
+    if source in study.generated:
+        topics = section.size or OTHER_LISTS
+        return Sizes(topics, ITEMS * topics, width)
+    if known:
+        return known
     described = study.described(source)
-    rows = described.sizes.rows if described.sizes else _found(described)[1] or ITEMS * topics
-    return Sizes(topics, rows, described.features or known)
-
-
-def topics_of(study: Study, source: str) -> int:
-    """Return about the number of topics of a data set; no more than the beginning of a file of it is read."""
-    if (size := study.sources[source].size) is not None:
-        return size
-    if source in LISTS or source in study.generated:
-        return LISTS.get(source, OTHER_LISTS)
-    described = study.described(source)
-    return described.sizes.topics if described.sizes else _found(described)[0] or OTHER_LISTS
+    topics, rows = (described.sizes.topics, described.sizes.rows) if described.sizes else _found(described)
+    topics = topics or OTHER_LISTS
+    return Sizes(topics, rows or ITEMS * topics, described.features or width)
 
 
 def _found(described: DescriptionKeys) -> tuple[int, int]:
-    """Return the topics of files of one's own, and the rows of ratings; 0 for what nothing tells."""
+    """Return about the topics of files of one's own, and the rows of ratings, by their bytes; 0 for what is unknown."""
     files = [Path(name) for name in own_files(described)] if described.path else []
     if not files or not all(file.is_file() and file.suffix not in PACKED for file in files):
         return 0, 0
     # The files of given folds repeat the topics.
-    repeated = described.n_folds if described.given_folds else 1
-    if described.format == "lightgbm":
-        groups = [file for file in files if file.name.endswith(described.groups)]
-        return sum(file.read_bytes().count(b"\n") for file in groups) // repeated, 0
-    size = sum(file.stat().st_size for file in files)
+    size = sum(file.stat().st_size for file in files) / (described.n_folds if described.given_folds else 1)
+    if described.format == "ratings":
+        return int(size / BYTES["line"] / OF_A_USER), int(size / BYTES["line"])
     with files[0].open("rb") as file:
         beginning = file.read(LOOK)
-    topics = set(_QUERY.findall(beginning)) if described.format == "letor" else _column(beginning, described)
-    rows = int(size / BYTES["line"]) // repeated if described.format == "ratings" else 0
-    return round(len(topics) * size / max(1, len(beginning)) / repeated), rows
-
-
-def _column(beginning: bytes, described: DescriptionKeys) -> set[bytes]:
-    """Return the topics of the first lines of a delimited file; none if its header doesn't name their column."""
-    separator = described.separator.encode()
-    rows = [line.split(separator) for line in beginning.splitlines()]
-    if described.columns is None or not rows:
-        return set()
-    names = rows[0] if described.header else [b"%d" % (place + 1) for place in range(len(rows[0]))]
-    if (topic := described.columns.topic.encode()) not in names:
-        return set()
-    place = names.index(topic)
-    # The last line may be cut off.
-    return {row[place] for row in rows[1:-1] if len(row) > place}
+    rows = size * beginning.count(b"\n") / max(1, len(beginning))
+    topics = len(set(_QUERY.findall(beginning))) * size / max(1, len(beginning))
+    return round(topics if described.format == "letor" else rows / ITEMS), 0
 
 
 def _cost_of_method(job: Job, sizes: Sizes, trainings: int) -> tuple[float, float]:
@@ -198,22 +187,6 @@ def estimated(study: Study, jobs: Iterable[Job]) -> Estimate:
     return Estimate(sum(work.seconds for work in every), largest.bytes / 1e9, largest.name)
 
 
-def uncounted(runs: Iterable[Job]) -> Iterator[str]:
-    """Yield what the estimate leaves out, which may be most of the time: the long lists of whole catalogues."""
-    every = list(runs)
-    sampling_of = {run.instances.name: SampledName.of(run.instances.data_set.dataset).sampling for run in every}
-    if whole := [name for name, sampling in sampling_of.items() if FULL in sampling]:
-        yield (
-            f"{', '.join(whole)}: lists of the whole catalogue take longer than estimated, in proportion to their items"
-        )
-    slow = [run for run in every if run.loss == "AP" and needs_distributions(run.bounding)]
-    for name in dict.fromkeys(run.instances.name for run in slow if sampling_of[run.instances.name].train == FULL):
-        yield (
-            f"{name}: tables of AP's score distributions take up to a minute for each size of whole catalogues, of "
-            f"which there may be hundreds; `sampling: [{{{TRAIN}: {UNIFORM}, {TEST}: {FULL}}}]` needs none"
-        )
-
-
 def _of_job(study: Study, job: Job) -> _Work:
     """Estimate a method, or a loss with a bounding."""
     instances, model = job.instances, job.request.model
@@ -223,7 +196,8 @@ def _of_job(study: Study, job: Job) -> _Work:
         seconds, held = _cost_of_method(job, sizes, trainings)
         return _Work(f"{job.model} of {instances.name}", SECONDS["job"] + seconds, BYTES["job"] + held)
     epochs = model.rounds if isinstance(model, TreeKeys) else job.request.settings.epochs or 0
-    seconds = trainings * epochs * sizes.topics * SECONDS["list"]
+    longer = WHOLE if FULL in SampledName.of(instances.data_set.dataset).sampling else 1
+    seconds = trainings * epochs * sizes.topics * SECONDS["list"] * longer
     weights = _weights(model, sizes.width)
     if isinstance(model, MatrixFactorizationKeys):
         weights = model.factors * (sizes.topics + CATALOGUE)

@@ -7,13 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, Strict, model_validator
 
-from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.list_weights import LIST_WEIGHTS
-from rankbound_study.config.messages import of_flag
-from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, optional
+from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, of_flag, optional
 from rankbound_study.config.sections.training import BoostedTreeKeys, MethodSettings, Model
-from rankbound_study.vocabulary import PUBLISHED
+from rankbound_study.vocabulary import LIST_WEIGHTS, PUBLISHED, VARIANT
 
 TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "temperature")
 """The settings that a bounded run's options hold side by side, and a method's under `settings`."""

@@ -8,6 +8,7 @@ compare methods. They share data, rules and the table of runs. The *experiments*
 setting changed, and have a separate table.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,15 +17,62 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankbound_study.config.comparisons import PROTOCOL, STUDY, VARIANT, VGG16_FILE, VGG16_WEIGHTS, vgg16_at
+from rankbound.texts import split_text
 from rankbound_study.config.data_sets import OWN, SYNTHETIC, THESIS, Instances, converted_path, features_path
 from rankbound_study.config.job import Settings, TrainingJob
-from rankbound_study.config.score_distributions import DistributionFile, needs_distributions
-from rankbound_study.config.sections.configuration import Configuration
+from rankbound_study.config.sections.configuration import OF_TRAINER, ComparisonKeys, Configuration, Variant
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, SourceKeys
 from rankbound_study.config.sections.description import DescriptionKeys, known_set
-from rankbound_study.config.sections.halves import OF_TRAINER, ComparisonKeys, Variant
-from rankbound_study.vocabulary import BEST_FEATURE, BOOSTED_TREES, COMPARED, EXPERIMENTS, HONEST, POPULARITY
+from rankbound_study.vocabulary import (
+    BEST_FEATURE,
+    BOOSTED_TREES,
+    COMPARED,
+    EXPERIMENTS,
+    HONEST,
+    METHODS,
+    POPULARITY,
+    STUDY,
+    VARIANT,
+    VGG16_FILE,
+    needs_distributions,
+)
+
+PROTOCOL = HONEST
+"""That of the comparisons: the publication does not say how the methods were tuned."""
+
+
+KIND = rf"(-({'|'.join(METHODS)}))?(-tilt[0-9]+(\.[0-9]+)?)?"
+"""Regular expression of the kind of a file of score distributions."""
+
+
+class DistributionFile(NamedTuple):
+    """A file of score distributions.
+
+    Attributes:
+        loss: the loss whose metric's distributions it has.
+        kind: what distinguishes it from other files of the loss: nothing, `-sampled`, `-tilt4`, `-sampled-tilt4`.
+    """
+
+    loss: str
+    kind: str
+
+    @classmethod
+    def read_by(cls, usual: str, method: str, loss: str, bounding: str) -> "DistributionFile":
+        """Return the file that a training reads whose bounding needs distributions, made by a method."""
+        _, parameters, _ = split_text(bounding, "bound")
+        tilt = f"-tilt{parameters['tilt']}" if "tilt" in parameters else ""
+        return cls(loss, f"{'' if method == usual else f'-{method}'}{tilt}")
+
+    @property
+    def path(self) -> str:
+        """Its path."""
+        return f"<results>/distributions/{self.loss}{self.kind}.parquet"
+
+    def options(self, usual: str, samples: int, seed: int) -> dict[str, Any]:
+        """Return the options of the step that makes it."""
+        method, _, tilt = self.kind.partition("-tilt")
+        options = {"method": method.removeprefix("-") or usual, "samples": samples, "seed": seed}
+        return {**options, "tilt": float(tilt)} if tilt else options
 
 
 @dataclass(frozen=True)
@@ -46,18 +94,6 @@ class Job:
     base: str = ""
 
     @property
-    def protocol(self) -> str:
-        return self.request.protocol
-
-    @property
-    def loss(self) -> str:
-        return self.request.loss
-
-    @property
-    def bounding(self) -> str:
-        return self.request.bounding
-
-    @property
     def model(self) -> str:
         """The name of the method, or of the model."""
         return self.request.method or self.request.model.name
@@ -65,12 +101,14 @@ class Job:
     @property
     def place(self) -> str:
         """The first folder of its files: the protocol, with the variant of an experiment."""
-        return self.protocol if self.variant is None else f"{self.protocol}{VARIANT}{self.variant.id}"
+        protocol = self.request.protocol
+        return protocol if self.variant is None else f"{protocol}{VARIANT}{self.variant.id}"
 
     @property
     def stem(self) -> str:
         """The path of its files without suffix."""
-        return f"<results>/runs/{self.place}/{self.instances.name}/{self.model}/{self.loss}/{self.bounding}"
+        loss, bounding = self.request.loss, self.request.bounding
+        return f"<results>/runs/{self.place}/{self.instances.name}/{self.model}/{loss}/{bounding}"
 
 
 @dataclass(frozen=True)
@@ -194,7 +232,10 @@ class Study:
     def left_out(self) -> dict[str, str]:
         """The comparisons that cannot run here, by name, each with the reason and what to do."""
         data, every = self.config.pathvars.data, self.config.instances
-        if vgg16_at(data, self.config.mirror):
+        mirror = os.environ.get("RANKBOUND_MIRROR") or self.config.mirror
+        places = [Path(data, "weights/vgg16.safetensors"), Path(data, "raw", VGG16_FILE)]
+        places += [Path(mirror, VGG16_FILE)] if mirror else []
+        if any(place.is_file() for place in places):
             return {}
         return {
             name: f"comparisons.{name} is left out: the published weights of VGG16 are missing. To run it, use "
@@ -233,26 +274,6 @@ class Study:
     def jobs(self) -> list[Job]:
         """Every training job."""
         return [*self.runs, *self.experiments, *self.compared]
-
-    @cached_property
-    def models(self) -> list[str]:
-        """The models that the bounded half trains, once each."""
-        return sorted({job.model for job in (*self.runs, *self.experiments)})
-
-    @cached_property
-    def methods(self) -> list[str]:
-        """The methods that the comparisons train, once each."""
-        return sorted({job.model for job in self.compared})
-
-    @cached_property
-    def losses(self) -> list[str]:
-        """The losses of all jobs."""
-        return list(dict.fromkeys(job.loss for job in self.jobs))
-
-    @cached_property
-    def boundings(self) -> list[str]:
-        """The boundings of all jobs."""
-        return list(dict.fromkeys(job.bounding for job in self.jobs))
 
     @cached_property
     def places(self) -> list[str]:
@@ -347,7 +368,7 @@ class Study:
         """What is collected together, by part: the runs of a protocol, of the comparisons, of the experiments."""
         parts: dict[str, list[Job]] = {}
         for job in self.jobs:
-            part = COMPARED if job.comparison else EXPERIMENTS if job.variant else job.protocol
+            part = COMPARED if job.comparison else EXPERIMENTS if job.variant else job.request.protocol
             parts.setdefault(part, []).append(job)
         runs = {part: [f"{job.stem}.parquet" for job in jobs] for part, jobs in parts.items()}
         for path, request in self._control_requests():
@@ -379,7 +400,7 @@ class Study:
                 given = section.given()
                 yield path, Request({key: given[key] for key in ("seed", "size", "planted") if key in given})
             if isinstance(section, ImageKeys) and section.vgg16_side is not None:
-                weights = "<data>/weights/synthetic-vgg16.safetensors" if name in self.generated else VGG16_WEIGHTS
+                weights = f"<data>/weights/{SYNTHETIC if name in self.generated else ''}vgg16.safetensors"
                 yield features_path(name), Request({"side": section.vgg16_side}, {"images": path, "weights": weights})
         for one in self.instances.values():
             folds = f"<data>/folds/{one.source}.parquet"
@@ -405,22 +426,16 @@ class Study:
     def _control_requests(self) -> Iterator[tuple[str, Request]]:
         """Yield the controls on every data set that one of them ranks, for the bounded half and for the methods."""
         controls, config = self.config.controls, self.config
-        bounded = [
-            (
-                f"{protocol}/{one.name}",
-                one,
-                {"study": config.study, "protocol": protocol, "folds": config.folds}
-                | ({"seeds": config.seeds[protocol]} if self.repeats_of(one.source) > 1 else {}),
-            )
-            for protocol in config.protocols
-            for one in self.bounded_instances.values()
-        ]
-        compared = []
+        ranked: list[tuple[str, Instances, dict[str, Any]]] = []
+        for protocol, one in product(config.protocols, self.bounded_instances.values()):
+            options = {"study": config.study, "protocol": protocol, "folds": config.folds}
+            options |= {"seeds": config.seeds[protocol]} if self.repeats_of(one.source) > 1 else {}
+            ranked.append((f"{protocol}/{one.name}", one, options))
         for name, one in self.compared_instances.items():
             folds = {fold for own in self.comparisons.values() if name in own.datasets for fold in own.folds}
             options = {"study": STUDY, "protocol": PROTOCOL, "folds": sorted(folds)}
-            compared.append((f"{PROTOCOL}/{name}/compared", one, options))
-        for place, one, options in (*bounded, *compared):
+            ranked.append((f"{PROTOCOL}/{name}/compared", one, options))
+        for place, one, options in ranked:
             # Popularity ranks recurring items, the best feature judged lists.
             ranks = {POPULARITY: one.kind == "interactions", BEST_FEATURE: one.kind == "lists"}
             if any(ranks.get(control, True) for control in controls):
@@ -438,11 +453,11 @@ class Study:
             yield f"{job.stem}.parquet", Request(job.request.options(), files)
 
     def _read_by(self, job: Job) -> DistributionFile | None:
-        if job.comparison or not needs_distributions(job.bounding):
+        request, section = job.request, self.config.distributions
+        if job.comparison or not needs_distributions(request.bounding):
             return None
-        section = self.config.distributions
-        method = job.request.distributions or section.method_of(job.protocol, job.instances.source)
-        return DistributionFile.read_by(section.usual, method, job.loss, job.bounding)
+        method = request.distributions or section.method_of(request.protocol, job.instances.source)
+        return DistributionFile.read_by(section.usual, method, request.loss, request.bounding)
 
 
 def _methods(comparison: str, section: ComparisonKeys, instances: Instances) -> Iterator[Job]:

@@ -13,13 +13,12 @@ from rankbound_study.claims.law import ALL, BOUNDS, CHANGES, EXPERIMENT, LINE_CO
 from rankbound_study.claims.law import COLUMNS as LAW_COLUMNS
 from rankbound_study.claims.law import NAME as LAW_NAME
 from rankbound_study.config.data_sets import DataSet, SampledName
-from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec, made
 from rankbound_study.results.scores import losses as losses_of
 from rankbound_study.results.scores import of_data_set
 from rankbound_study.results.study_files import StudyFiles, read_table, signed
-from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
+from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES, ListWeights
 
 FIGURES = Catalogue(FigureSpec, "figures_effects.md")
 

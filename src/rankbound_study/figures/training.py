@@ -5,7 +5,6 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.config.comparisons import STUDY, VARIANT
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec
@@ -13,7 +12,7 @@ from rankbound_study.jobs.files import RATES
 from rankbound_study.results.scores import losses as losses_of
 from rankbound_study.results.scores import of_data_set, place
 from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs
-from rankbound_study.vocabulary import BOOSTED_TREES, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import BOOSTED_TREES, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, STUDY, UNBOUNDED, VARIANT
 
 FIGURES = Catalogue(FigureSpec, "figures_training.md")
 

@@ -13,11 +13,11 @@ from rankbound.lists import Lists
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.reader import Split, pairs_of_lists
 from rankbound_study.jobs.parts import FoldParts, StudyData
 from rankbound_study.jobs.weighting import list_weights
 from rankbound_study.models.layers import CHANNELS
+from rankbound_study.vocabulary import ListWeights
 
 Integers = npt.NDArray[np.int64]
 

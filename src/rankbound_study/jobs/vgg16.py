@@ -17,12 +17,12 @@ from tqdm import tqdm
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.models import read_tensors, write_tensors
 from rankbound.texts import derive_seed
-from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.data.contracts import open_writer, origin, read_table, strings_to_arrow, to_arrow, write_table
 from rankbound_study.data.images import read_faces, read_pixels
 from rankbound_study.data.sources import RawFile, find_source
 from rankbound_study.jobs.determinism import use_fixed_algorithms
 from rankbound_study.jobs.shards import Shards
+from rankbound_study.vocabulary import VGG16_FILE
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 """Channels and number of convolutions before each of the five poolings."""

@@ -18,9 +18,8 @@ from rankbound.kernels.formulas import Floats
 from rankbound.lists import ArrayLike, Lists, as_tensor
 from rankbound.metrics import Metric, metric
 from rankbound.texts import derive_seed
-from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
-from rankbound_study.vocabulary import JUDGED_BY
+from rankbound_study.vocabulary import JUDGED_BY, LIST_WEIGHTS, ListWeights
 
 
 def list_weights(

@@ -16,9 +16,18 @@ from rankbound.errors import DataError
 from rankbound.texts import printable, quantity
 from rankbound_study.options import parse_options
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, result_files
-from rankbound_study.provenance.facts import Code, code
-from rankbound_study.provenance.loaded import digest, listing
-from rankbound_study.provenance.records import Record, code_file, read_code, read_json, read_record, write_text
+from rankbound_study.provenance.records import (
+    Code,
+    Record,
+    code,
+    code_file,
+    digest,
+    listing,
+    read_code,
+    read_json,
+    read_record,
+    write_text,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +107,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def known_of(results: Path, config: Mapping[str, Any] | None = None) -> Manifest:
-    """Return the provenance of a folder: its manifest, and records of other steps (the paper comes last).
+    """Return the provenance of a folder: its manifest, and records of later steps, such as the paper's.
 
     Where they contradict each other, the one whose checksums the files have is right: clocks decide nothing.
 
@@ -107,20 +116,12 @@ def known_of(results: Path, config: Mapping[str, Any] | None = None) -> Manifest
         config: its configuration, if the reader has one; otherwise that of the manifest is used to find its data.
 
     Raises:
-        DataError: there is neither a manifest nor a record.
+        DataError: there is no manifest.
     """
     path = results / MANIFEST
     if not path.exists():
-        alone = tuple(_makers(records_in(results), Places(results)))
-        if not alone:
-            raise DataError(
-                f"{results}: no provenance: expected {MANIFEST}, or records of steps in {RECORDS}/, as the workflow "
-                "leaves them; without either, `python -m rankbound_study provenance` records the present checksums"
-            )
-        first, known = alone[0], _files_of_code(results, alone)
-        return Manifest(
-            created=first.started, config={}, code=first.code, steps=alone, unrecorded={}, files_of_code=known
-        )
+        make = "`python -m rankbound_study provenance` makes it of the steps' records and the present checksums"
+        raise DataError(f"{results}: no provenance: expected {MANIFEST}, as the workflow leaves it; {make}")
     manifest = read_manifest(path)
     places = Places.of(results, manifest.config if config is None else config, trusted=config is not None)
     others = [record for record in records_in(results) if _is_later(record) or any(map(places.file, record.outputs))]
@@ -149,15 +150,12 @@ def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = 
         content = places.file(path) if path.startswith(tuple(folders)) else None
         if content is None or checksum.fits(content):
             continue
-        file, remedy = printable(str(places.results / path)), "delete it and run the step that makes it again"
-        if path not in makers:
-            raise DataError(f"{file}: its content is not what {MANIFEST} recorded: {remedy}")
-        record = places.results / RECORDS / f"{makers[path].name}.json"
-        made = f"{file}: its content is not what `python -m rankbound_study {makers[path].subcommand}` made and"
-        if not record.exists():
-            raise DataError(f"{made} {places.results / MANIFEST} recorded; one of both has changed: {remedy}")
-        otherwise = f"if it was remade without a record, delete {printable(str(record))}"
-        raise DataError(f"{made} recorded: {remedy} ({otherwise})")
+        maker, file = makers.get(path), printable(str(places.results / path))
+        made = f"`python -m rankbound_study {maker.subcommand}` made and " if maker else ""
+        record = f"{RECORDS}/{maker.name}.json" if maker else MANIFEST
+        where = printable(record if (places.results / record).exists() else MANIFEST)
+        remedy = f"delete it and run the step that makes it again (remade without a record: delete {where})"
+        raise DataError(f"{file}: its content is not what {made}{where} recorded: {remedy}")
 
 
 def records_in(results: Path) -> Iterator[Record]:

@@ -1,24 +1,21 @@
-"""Check a results folder against its provenance, or against another one; the report as text and JSON."""
+"""Check a results folder against its provenance; and report what differs."""
 
 import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import polars as pl
 from pydantic import ValidationError
 
-from rankbound.errors import DataError
 from rankbound.texts import LONGEST, printable, quantity, shortened
-from rankbound_study.config.steps import as_json
 from rankbound_study.config.study import Study
-from rankbound_study.data.contracts import read_table
+from rankbound_study.options import as_json
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, Places, hidden_files, result_files
-from rankbound_study.provenance.loaded import digest, file_here
 from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of
+from rankbound_study.provenance.records import digest, file_here
 from rankbound_study.vocabulary import EXPERIMENTS
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "origin", "record", "config")
@@ -137,7 +134,7 @@ def _inputs(places: Places, manifest: Manifest) -> Iterator[Deviation]:
 
 def _config(manifest: Manifest, config: Mapping[str, Any]) -> Iterator[Deviation]:
     if not manifest.config:
-        yield Deviation("unchecked", "configuration", f"none is recorded: {MANIFEST}, which would have it, is missing")
+        yield Deviation("unchecked", "configuration", f"none is recorded in {MANIFEST}")
         return
     for key, recorded, found in _differing(manifest.config, config, "nothing"):
         # The archives' origin is not part of a study: their content is checked.
@@ -245,109 +242,6 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return found
 
 
-RUNS = "runs.parquet"
-SIDECARS = (".epochs.parquet", ".predictions.parquet", ".rates.parquet")
-EPOCH = "epoch"
-LIST = ("topic", "n", "p")
-REPEATS = ("fold", "seed")
-
-
-@dataclass(frozen=True)
-class MetricDifference:
-    """The differences between the runs of two folders in one metric.
-
-    Attributes:
-        topic: the largest difference in a topic's score.
-        mean: the largest difference in a mean score over topics, folds and seeds, as in the tables.
-        where: the runs with that mean.
-    """
-
-    metric: str
-    topic: float
-    mean: float
-    where: str
-
-
-@dataclass(frozen=True)
-class FolderComparison:
-    """The comparison of two folders: files with equal bytes, with other bytes, in one folder only; the runs."""
-
-    same: tuple[str, ...]
-    different: tuple[str, ...]
-    only_here: tuple[str, ...]
-    only_there: tuple[str, ...]
-    metrics: tuple[MetricDifference, ...]
-    other_epochs: int
-
-    def holds(self, tolerance: float | None) -> bool:
-        """Return whether all files have the same bytes or, given a tolerance, all means differ by no more than that."""
-        if self.only_here or self.only_there:
-            return False
-        if tolerance is None:
-            return not self.different
-        return all(metric.mean <= tolerance for metric in self.metrics)
-
-
-def compare(here: Path, there: Path) -> FolderComparison:
-    """Compare two results folders, without the paper, which states where and when it was made.
-
-    Raises:
-        DataError: the folders hold runs of different topics, or a file is not a table of runs.
-    """
-    for folder in (here, there):
-        if not folder.is_dir():
-            raise DataError(f"{folder}: no such folder")
-    ours, theirs = ({path for path in result_files(one) if not path.startswith(PAPER)} for one in (here, there))
-    both = sorted(ours & theirs)
-    same = [path for path in both if Checksum.of(there / path).fits(here / path)]
-    different = sorted(set(both) - set(same))
-    single = [path for path in different if path.startswith("runs/") and path.endswith(".parquet")]
-    runs = [path for path in different if path == RUNS] or [path for path in single if not path.endswith(SIDECARS)]
-    metrics, other_epochs = _runs([here / path for path in runs], [there / path for path in runs]) if runs else ([], 0)
-    alone = (tuple(sorted(ours - theirs)), tuple(sorted(theirs - ours)))
-    return FolderComparison(tuple(same), tuple(different), *alone, tuple(metrics), other_epochs)
-
-
-def _runs(here: list[Path], there: list[Path]) -> tuple[list[MetricDifference], int]:
-    """Return the differences of every metric, and the number of runs with another epoch."""
-    ours, theirs = (
-        pl.concat([pl.DataFrame(read_table(path, "runs")) for path in paths], how="diagonal") for paths in (here, there)
-    )
-    metrics = [name for name, kind in ours.schema.items() if kind == pl.Float64 and name in theirs.columns]
-    key = [name for name in ours.columns if name not in metrics and name != EPOCH]
-    joined = ours.join(theirs, on=key, how="inner", nulls_equal=True, suffix="_there", validate="1:1")
-    if not len(ours) == len(theirs) == len(joined):
-        raise DataError(
-            f"the runs cannot be compared: {len(ours)} and {len(theirs)} rows, {len(joined)} of them for the same "
-            "topic in the same run; check that both were made with the same configuration"
-        )
-    run = [name for name in key if name not in LIST]
-    other = joined.group_by(run).agg((pl.col(EPOCH) != pl.col(f"{EPOCH}_there")).any())
-    shown = [name for name in run if name not in REPEATS]
-    distances = joined.group_by(shown, maintain_order=True).agg(
-        *(_distance(name).abs().max().alias(f"{name}_topic") for name in metrics),
-        *(_distance(name).mean().abs().alias(f"{name}_mean") for name in metrics),
-    )
-    found = []
-    for name in metrics:
-        first = distances.sort(f"{name}_mean", descending=True, nulls_last=True).row(0, named=True)
-        where = " ".join(str(first[key]) for key in shown if first[key] is not None and key != "options")
-        topic = distances[f"{name}_topic"].max()
-        topic = float(topic) if isinstance(topic, float) else 0.0
-        found.append(MetricDifference(name, topic, float(first[f"{name}_mean"] or 0.0), where))
-    return found, int(other[EPOCH].sum())
-
-
-def _distance(metric: str) -> pl.Expr:
-    """Return the distance in a topic; null if the metric is undefined in both folders."""
-    ours, theirs = pl.col(metric), pl.col(f"{metric}_there")
-    return pl.when(ours.is_nan() & theirs.is_nan()).then(None).otherwise(ours - theirs)
-
-
-LISTED = 20
-"""Number of printed findings per kind; `--json` has all."""
-
-
 def report_text(report: Verification, *, strict: bool, config_checked: bool) -> str:
     """Return the counts of what is as recorded, a line per deviation, and the verdict."""
     counts, manifest, findings = report.checked, report.manifest, report.findings
@@ -364,56 +258,9 @@ def report_text(report: Verification, *, strict: bool, config_checked: bool) -> 
         kinds = list(dict.fromkeys(finding.kind for finding in findings if (finding.kind in DIFFERS) == differs))
         lines += ["", title] if kinds else []
         for kind in kinds:
-            lines += _cut([f"  {kind:<11}{one.subject}: {one.text}" for one in findings if one.kind == kind])
+            lines += [f"  {kind:<11}{one.subject}: {one.text}" for one in findings if one.kind == kind]
     count = sum(finding.kind in DIFFERS or strict for finding in findings)
     number = "nothing differs" if not count else "1 difference" if count == 1 else f"{count} differences"
-    return _text([*lines, "", f"{number} from what was recorded"])
-
-
-def report_json(report: Verification, *, strict: bool, config_checked: bool) -> str:
-    """Return the same as one JSON object."""
-    content = {
-        "holds": report.holds(strict=strict),
-        "study": report.manifest.config.get("study"),
-        "recorded_until": report.manifest.created,
-        "as_recorded": dict(report.checked),
-        "config_checked": config_checked,
-        "findings": [asdict(finding) for finding in report.findings],
-    }
-    return json.dumps(content, indent=1, sort_keys=True)
-
-
-def comparison_text(comparison: FolderComparison, tolerance: float | None) -> str:
-    """Return the files, the largest differences of the runs, and the verdict."""
-    lines = [f"same bytes: {quantity(len(comparison.same), 'file')}; other bytes: {len(comparison.different):,}"]
-    for title, paths in (
-        ("other bytes", comparison.different),
-        ("only in the first folder", comparison.only_here),
-        ("only in the second folder", comparison.only_there),
-    ):
-        lines += _cut([f"  {title}: {path}" for path in paths])
-    if comparison.metrics:
-        lines += ["", f"{'metric':<14}{'a topic':>12}{'a mean':>12}  the mean with the largest difference"]
-        lines += [
-            f"{difference.metric:<14}{difference.topic:>12.2e}{difference.mean:>12.2e}  {difference.where}"
-            for difference in sorted(comparison.metrics, key=lambda difference: -difference.mean)
-        ]
-        lines.append(f"another epoch selected: {quantity(comparison.other_epochs, 'run')}")
-    bound = "the same bytes" if tolerance is None else f"means within {tolerance:g}"
-    return _text([*lines, "", f"{bound}: {'yes' if comparison.holds(tolerance) else 'no'}"])
-
-
-def comparison_json(comparison: FolderComparison, tolerance: float | None) -> str:
-    """Return the same as one JSON object."""
-    content = {"holds": comparison.holds(tolerance), "tolerance": tolerance, **asdict(comparison)}
-    return json.dumps(content, indent=1, sort_keys=True)
-
-
-def _cut(lines: list[str]) -> list[str]:
-    more = len(lines) - LISTED
-    return [*lines[:LISTED], f"  ... and {more} more (--json has all)"] if more > 0 else lines
-
-
-def _text(lines: list[str]) -> str:
-    """Join lines with names from files that others may have made: none of them breaks a line."""
+    lines += ["", f"{number} from what was recorded"]
+    # Names are from files that others may have made: none of them breaks a line.
     return "\n".join(shortened(printable(line), LONGEST) for line in lines)

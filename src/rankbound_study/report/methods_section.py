@@ -7,14 +7,13 @@ from typing import Any
 
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import FULL, GRADED, OWN, POPULARITY, DataSet, samplings_of
-from rankbound_study.config.score_distributions import SAMPLED, method_of
 from rankbound_study.data.contracts import DATASET_KEY, LEFT_OUT_KEY, read_metadata
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.columns import Layout, TableBlock
 from rankbound_study.report.content import Paragraph, ReportSection
 from rankbound_study.results.neural import data_set_title
 from rankbound_study.templates import text
-from rankbound_study.vocabulary import HONEST, PUBLISHED
+from rankbound_study.vocabulary import HONEST, PUBLISHED, SAMPLED, method_of
 
 _BOUNDED = {
     "none": ("M", "the metric itself"),

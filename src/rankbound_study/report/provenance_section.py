@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import polars as pl
 
 from rankbound.texts import quantity
-from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
@@ -22,6 +21,7 @@ from rankbound_study.report.tables.sensitivity import option_text
 from rankbound_study.results.neural import data_set_title
 from rankbound_study.results.study_files import scan_runs
 from rankbound_study.templates import text
+from rankbound_study.vocabulary import OF_FEATURES, STUDY
 
 FILE = "provenance.md"
 K = TypeVar("K", bound=Hashable)

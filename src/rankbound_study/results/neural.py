@@ -25,11 +25,11 @@ from rankbound.compare.scores import Floats, Integers, mean_of_known
 from rankbound.compare.statistics import RESAMPLES, bootstrap, drawn_means, interval_of_mean, p_value_of_mean
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.models import check_seal
-from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.config.data_sets import SYNTHETIC, described_title
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import read_frame, read_table, scan_runs, schema
+from rankbound_study.vocabulary import OF_FEATURES, STUDY
 
 PAIR_ACCURACY = "PairAccuracy"
 

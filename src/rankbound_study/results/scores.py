@@ -34,10 +34,9 @@ import rankbound as rb
 from rankbound.compare import scores as compared
 from rankbound.compare.scores import PairedScores, scores_of_frame
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.config.comparisons import STUDY, VARIANT
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.results.study_files import StudyFiles, scan_runs
-from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, SELECTIONS
+from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, SELECTIONS, STUDY, VARIANT
 
 PROTOCOLS = {
     PUBLISHED: "published protocol: epoch picked on the test part",

@@ -1,1 +1,1 @@
-"""The study under Snakemake and DVC: stages of dvc.yaml and files to mark as current."""
+"""The study under Snakemake and DVC: what its rules call, and files to mark as current."""

@@ -4,6 +4,7 @@ A pull gives files arbitrary times and no record of how they were made, so Snake
 every file matches DVC's lock file, all are current by content, and Snakemake can record them as such.
 """
 
+import filecmp
 import subprocess
 import sys
 import tempfile
@@ -91,18 +92,14 @@ def _other_package(folder: Path) -> list[str]:
     """Return files of the running packages that differ from the checkout, which DVC compares."""
     own = folder.resolve() / "src"
     files = {
-        file.relative_to(base)
+        file.relative_to(base).as_posix()
         for base in (own, SOURCES)
         for package in (LIBRARY, STUDY)
         for file in (base / package).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-
-    def content(file: Path) -> bytes | None:
-        return file.read_bytes() if file.is_file() else None
-
-    differing = [name for name in sorted(files) if content(own / name) != content(SOURCES / name)]
-    return [f"{SOURCES / name} is not {own / name}" for name in differing]
+    _, differing, absent = filecmp.cmpfiles(own, SOURCES, files, shallow=False)
+    return [f"{SOURCES / name} is not {own / name}" for name in sorted([*differing, *absent])]
 
 
 def _outputs(folder: Path) -> dict[Path, bool]:

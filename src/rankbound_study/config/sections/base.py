@@ -1,11 +1,15 @@
-"""The base of all sections, and the kinds of values that their keys take."""
+"""The base of all sections, the kinds of values that their keys take, and sentences about what is wrong with them."""
 
 import ast
+import difflib
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -22,9 +26,12 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
 
+from rankbound.errors import ConfigError
 from rankbound.texts import split_text
-from rankbound_study.config.lines import KeyPath, listed, nearest, shown
+from rankbound_study.options import parse_options
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, PUBLISHED
+
+KeyPath = tuple[str | int, ...]
 
 LONGEST_NAME = 80
 """Characters of a name that becomes part of a file's name; file systems take 255 bytes in all."""
@@ -72,6 +79,39 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def named(path: KeyPath) -> str:
+    """Return a key with all sections around it: `lists.mq2008.thresholds[1]`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text or "the configuration"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the names, separated by commas."""
+    return ", ".join(names)
+
+
+def nearest(found: Any, allowed: Sequence[str]) -> str:
+    """Return `: did you mean nDCG?` if an allowed name is near, else an empty text."""
+    by_small_letters = {name.lower(): name for name in allowed}
+    close = difflib.get_close_matches(str(found).lower(), list(by_small_letters), n=1, cutoff=0.6)
+    return f": did you mean {by_small_letters[close[0]]}?" if close else ""
+
+
+def shown(value: Any) -> str:
+    """Return a value as JSON, or with its type if JSON has no such values, cut if it is long."""
+    if not isinstance(value, str | int | float | list | dict | None):
+        return f"{value} (a {type(value).__name__})"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def key_text(key: object) -> str:
+    """Return a key as YAML writes it, even if it is not text."""
+    return "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def optional(description: str) -> Any:
@@ -235,3 +275,101 @@ Rates = Annotated[
 Share = Annotated[float, Field(gt=0, le=1), AsWritten]
 ProperShare = Annotated[float, Field(gt=0, lt=1)]
 Widths = Annotated[list[Width], Field(max_length=20)]
+
+Section = TypeVar("Section", bound=Keys)
+
+
+def of_flag(kind: type[Section], text: str, flag: str) -> Section:
+    """Return the section that a flag has as JSON; ConfigError names the key of each problem."""
+    values = parse_options(text, flag)
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        sentences = (text.removeprefix(f"{named(())} ") for _, text in explained(error, values, kind))
+        raise ConfigError("\n  ".join(f"{flag}: {sentence}" for sentence in sentences)) from error
+
+
+_EXPECTED = {
+    "model_type": "a section (key: value lines)",
+    "model_attributes_type": "a section (key: value lines)",
+    "dict_type": "a section (key: value lines)",
+    "list_type": "a list, such as [1, 2]",
+    "tuple_type": "a list, such as [1, 2]",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "at most {le:,.15g}",
+    "too_long": "at most {max_length} values",
+    "too_short": "at least one value",
+    "string_too_short": "a text that is not empty",
+}
+"""Kind of error -> what was expected."""
+
+
+def explained(error: ValidationError, values: Mapping[str, Any], kind: type[Keys]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the key and the sentence of each error in the values of a section."""
+    for details in error.errors(include_url=False):
+        wrong, where, found, context = details["type"], details["loc"], details["input"], details.get("ctx", {})
+        path = _in_file(where, values)
+        match wrong:
+            case "missing":
+                section, path = _section_at(where[:-1], kind), (*path, where[-1])
+                meaning = section.model_fields[str(where[-1])].description
+                yield path, f"the key {named(path)} is missing" + (f" ({meaning})" if meaning else "")
+            case "extra_forbidden":
+                keys = list(_section_at(where[:-1], kind).model_fields)
+                owner = f"of {where[-2]}" if len(path) < len(where) else "here"  # of one of several models
+                hint = f"{nearest(path[-1], keys)} (the keys {owner}: {listed(keys)})"
+                yield path, f"unknown key {named(path)}{hint}"
+            case _ if wrong == "invalid_key" or where[-1:] == ("[key]",):
+                path = (*_in_file(where[: -1 if wrong == "invalid_key" else -2], values), key_text(found))
+                text = details["msg"] if isinstance(found, str) else "is not text: write it in quotes"
+                yield path, f"the key {path[-1]} of {named(path[:-1])} {text}"
+            case "union_tag_not_found":
+                yield path, f"the key {named((*path, 'name'))} is missing"
+            case "union_tag_invalid":
+                names = re.findall("'(.*?)'", context["expected_tags"])
+                path, name = (*path, "name"), context["tag"]
+                yield path, f"{named(path)} is {shown(name)}: expected one of {listed(names)}{nearest(name, names)}"
+            case "problem":
+                yield path, f"{named(path)} {details['msg']}"
+            case _:
+                expected = _EXPECTED[wrong].format(**context) if wrong in _EXPECTED else details["msg"]
+                yield path, f"{named(path)} is {shown(found)}: expected {expected}{_hint(wrong, found)}"
+
+
+def _in_file(where: KeyPath, values: Any) -> KeyPath:
+    """Return the place of an error without what is no key of the file."""
+    path: KeyPath = ()
+    for key in where:
+        # pydantic names the member of a union, too, and calls a section's name that is wrong "[key]".
+        with suppress(LookupError, TypeError):
+            path, values = (*path, key), values[key]
+    return path
+
+
+def _section_at(where: KeyPath, kind: Any) -> type[Keys]:
+    """Return the model of the section at the place of an error."""
+    for key in where:
+        if isinstance(kind, type) and issubclass(kind, Keys):
+            kind = kind.model_fields[str(key)].annotation
+        elif get_origin(kind) is dict:
+            kind = get_args(kind)[1]
+        else:
+            kind = next(member for member in get_args(kind) if key in get_args(member.model_fields["name"].annotation))
+        if NoneType in get_args(kind):
+            kind = get_args(kind)[0]
+    return cast(type[Keys], kind)
+
+
+def _hint(wrong: str, found: Any) -> str:
+    """Return a hint for a common YAML mistake: 1e-3 without a dot is text."""
+    if wrong in ("int_type", "float_type") and isinstance(found, str):
+        with suppress(ValueError, OverflowError):
+            number = int(float(found)) if wrong == "int_type" else float(found)
+            return f"; YAML reads {found} as text: write {number!r} without quotes"
+    return ""

@@ -25,7 +25,6 @@ from rankbound_study.config.data_sets import (
     sampled_name,
     samplings_of,
 )
-from rankbound_study.config.lines import listed, shown
 from rankbound_study.config.sections.base import (
     LARGEST_RATIO,
     AsWritten,
@@ -39,8 +38,10 @@ from rankbound_study.config.sections.base import (
     Rate,
     Ratio,
     Seed,
+    listed,
     optional,
     problem,
+    shown,
 )
 from rankbound_study.config.sections.description import (
     FACES,

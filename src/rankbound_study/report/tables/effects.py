@@ -33,7 +33,6 @@ from rankbound_study.claims.law import (
 from rankbound_study.claims.law import cells_table as law_cells_table
 from rankbound_study.claims.law import predictions_table as outcomes_table
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.reader import read_instances
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.report.columns import (
@@ -52,7 +51,7 @@ from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, evidence_of, of_evidence
 from rankbound_study.results.scores import MARK
 from rankbound_study.results.study_files import StudyFiles, schema
-from rankbound_study.vocabulary import AFFINE, LOSSES
+from rankbound_study.vocabulary import AFFINE, LOSSES, ListWeights
 
 FILE = "table_effects.md"
 TABLES = Catalogue(TableSpec, FILE)

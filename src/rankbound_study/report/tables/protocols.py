@@ -6,7 +6,6 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare import Settings, compare
-from rankbound_study.config.comparisons import STUDY
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
@@ -16,7 +15,7 @@ from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural import data_set_title
 from rankbound_study.results.scores import place, scores_of_runs
 from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs, schema
-from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
+from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES, STUDY
 
 FILE = "table_protocols.md"
 TABLES = Catalogue(TableSpec, FILE)
