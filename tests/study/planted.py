@@ -22,7 +22,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.config.comparisons import VARIANT
 from rankbound_study.data.contracts import write_table
-from rankbound_study.jobs.job import EPOCH_METRICS, RUN_METRICS
+from rankbound_study.jobs.parts import EPOCH_METRICS, RUN_METRICS
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
 
 STUDY = "thesis"

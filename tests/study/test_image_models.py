@@ -27,8 +27,8 @@ from rankbound_study.jobs.vgg16 import (
     read_pickled_tensors,
     read_weights,
 )
-from rankbound_study.models.cnn import FrequencyConv2d, RankCNN, RectifiedPool
-from rankbound_study.models.layers import PixelScale
+from rankbound_study.jobs.cnn import FrequencyConv2d, RankCNN, RectifiedPool
+from rankbound_study.jobs.models import PixelScale
 from tests.raw_files import raw_file
 
 SMALL = ((2, 2), (3, 2), (4, 3), (5, 3), (6, 3))

@@ -21,8 +21,8 @@ from rankbound_study.data.contracts import read_metadata, read_table, write_tabl
 from rankbound_study.data.images import read_faces, read_pixels
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.examples import ValueScale, drawn_shifts, examples_of, moved
-from rankbound_study.jobs.files import beside
-from rankbound_study.jobs.fitted import score_distinct
+from rankbound_study.data.contracts import beside
+from rankbound_study.jobs.models import score_distinct
 from rankbound_study.jobs.parts import Inputs, StudyData
 
 TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.contracts import PARTS_KEY, SPLITS, judged_table, read_metadata, read_table, write_table
-from rankbound_study.data.negatives import Drawing
+from rankbound_study.data.sampling import Drawing
 from rankbound_study.data.reader import (
     FoldedLists,
     Split,

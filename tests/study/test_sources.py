@@ -18,8 +18,9 @@ from rankbound import datasets
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.fetch import MIRROR_VARIABLE
 from rankbound_study import doctor
+from rankbound_study.commands.data import fetched
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.data import archives, fetch, inspection, sources
+from rankbound_study.data import archives, inspection, sources
 from rankbound_study.data.faces import FOLDER
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
 from tests.raw_files import changed, encode_image, folder_of, pack, raw_file, source_of
@@ -167,7 +168,7 @@ def test_a_single_file_is_known_by_its_checksum(tmp_path: Path) -> None:
 
 def got(source: RawSource, out: Path, mirror: object = None) -> bytes:
     """The content of the fetched file, beside which nothing lies but what was set aside."""
-    path = fetch.fetch(source, out, None if mirror is None else str(mirror))
+    path = fetched(source, out, None if mirror is None else str(mirror))
     assert path == out
     return path.read_bytes()
 

@@ -24,8 +24,8 @@ from rankbound_study.config.sections.halves import ComparisonKeys
 from rankbound_study.config.sections.training import BIASES as KNOWN_BIASES
 from rankbound_study.config.steps import Steps, as_json, one_of
 from rankbound_study.config.study import Study
-from rankbound_study.jobs.fit import epochs_of
-from rankbound_study.jobs.fit_trees import OPTIONS
+from rankbound_study.jobs.train_job import epochs_of
+from rankbound_study.jobs.fit_by_steps import OPTIONS
 
 CODES = CodeDigests()
 ROOT = Path(__file__).resolve().parents[2]

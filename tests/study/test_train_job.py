@@ -24,9 +24,9 @@ from rankbound_study.jobs import collect as collecting
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
-from rankbound_study.jobs.files import beside
-from rankbound_study.jobs.fit import Trial
-from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.data.contracts import beside
+from rankbound_study.jobs.train_job import Trial
+from rankbound_study.jobs.parts import RUN_METRICS
 
 PROBLEMS = yaml.safe_load((Path(__file__).parents[1] / "reference/job_problems.yaml").read_text("utf-8"))
 LEFT_OUT = "left out"

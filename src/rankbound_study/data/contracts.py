@@ -32,6 +32,11 @@ SPLITS = ("train", "validation", "test")
 FOLDS = 5  # parts into which a user's relevant items, or generated lists, are cut
 LARGEST_PART = 2**31 - 1  # items of all lists of a part at most: Arrow's lists have offsets of 32 bits
 
+RATES = "rates"  # the table of what every rate of a grid reached
+SIDECARS = ("epochs", "predictions", RATES)  # the tables beside the runs of a job, whose names end in these
+WEIGHTS = "weights.safetensors"  # how the name of the weights beside them ends
+CONTROLS_FILE = "controls.parquet"  # the file name of the runs of models without training
+
 # Keys of the files' metadata.
 SCHEMA_KEY = "rankbound.schema"  # of every file: its contract's name and version
 DATASET_KEY = "rankbound.dataset"  # the data set of a file, or from which it was made
@@ -108,7 +113,7 @@ _ROWS: Sequence[tuple[Any, ...]] = (
     ("runs", f"{_LIST}, drawing: int8, n: int32, p: int32, epoch: int32", _NSR_KEYS, True),
     ("epochs", f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double", _NSR_KEYS, True),
     (
-        "rates",
+        RATES,
         f"{_TRAINING}, learning_rate: double, epoch: int32, score: double, test_score: double, chosen: bool",
         _NSR_KEYS,
     ),
@@ -117,6 +122,11 @@ _ROWS: Sequence[tuple[Any, ...]] = (
 """Name, columns, and what else a contract has."""
 
 CONTRACTS: Mapping[str, Contract] = {name: Contract(name, _columns(text), *more) for name, text, *more in _ROWS}
+
+
+def beside(out: Path, ending: str) -> Path:
+    """Return the sidecar of the runs file `out`: min-max.epochs.parquet beside min-max.parquet."""
+    return out.with_name(f"{out.name.removesuffix('.parquet')}.{ending}")
 
 
 def origin(metadata: Mapping[str, str]) -> dict[str, str]:
