@@ -156,6 +156,7 @@ LAYOUTS: dict[str, Layout] = {
         ("--topic", "1", "--item", "3", "--relevance", "4", "--threshold", "q0.4"),
     ),
     "retailrocket": Layout(
+        ("--labels", "bad,fair,good"),
         "events.csv",
         clicks,
         {
@@ -174,7 +175,7 @@ LAYOUTS: dict[str, Layout] = {
         judged,
         {
             "format": "table",
-            "labels": ["bad", "fair", "good", "excellent", "perfect"],
+            "labels": ["bad", "fair", "good"],
             "random_parts": 5,
             "columns": {"topic": "query_id", "item": "doc_id", "relevance": "label"},
         },

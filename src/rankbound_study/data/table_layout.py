@@ -56,15 +56,6 @@ _STEMS = {
 """Usual names of columns beside the library's `OTHER_NAMES`, in small letters, without `_`; those of topics and items
 may end in `id`."""
 
-_LABELS = (
-    ("bad", "fair", "good", "excellent", "perfect"),
-    ("irrelevant", "relevant"),
-    ("dislike", "like"),
-    ("no", "yes"),
-    ("false", "true"),
-)
-"""Labels in words whose order is known: the five of web search engines, and answers."""
-
 _TYPED = re.compile(r":(token|float)(_seq)?$")  # the end of a column's name in RecBole's files
 _WHOLE = r"^-?(0|[1-9]\d{0,9})$"
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]|$)")
@@ -374,10 +365,8 @@ class _Look:
         known = texts.drop_nulls()
         if known.is_empty():
             raise ConfigError(f"{where} has no values; expected numbers")
-        occurring, styles = set(known.unique()), (str.lower, str.capitalize, str.upper)
-        ordered = (list(map(style, labels)) for labels in _LABELS for style in styles)
-        labels = list(self.said.labels or next((labels for labels in ordered if occurring <= set(labels)), ()))
-        if labels:
+        if self.said.labels:
+            labels = list(self.said.labels)
             unknown = known.filter(~known.is_in(labels))
             if len(unknown):
                 raise ConfigError(f"{where} holds {unknown[0]!r}, which is none of --labels {','.join(labels)}")
