@@ -171,8 +171,6 @@ TOLD: dict[str, tuple[str, list[str], dict[str, Any]]] = {
                          {"topic": "4", "item": "3", "rating": "2"}),
     "over names": (ratings("item,user,rating,n\n"), ["--topic", "item", "--item", "user"],
                    {"topic": "item", "item": "user", "rating": "rating"}),
-    "in small letters": (ratings("Who Is,What,Rating,n\n"), ["--topic", "who_is", "--item", "what"],
-                         {"topic": "Who Is", "item": "What", "rating": "Rating"}),
     "by the user's id": (ratings("user,userId,rating,item\n").replace("item\n", "movieId\n", 1), ["--threshold", "1"],
                          {"topic": "userId", "item": "movieId", "rating": "rating"}),
 }  # fmt: skip

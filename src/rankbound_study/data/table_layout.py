@@ -248,9 +248,6 @@ class _Look:
         names = self.texts.columns
         if value in names:
             return value
-        alike = [name for name in names if _letters(name) == _letters(value)]
-        if len(alike) == 1:
-            return alike[0]
         if value.isascii() and value.isdigit() and 1 <= int(value) <= len(names):
             return str(names[int(value) - 1])
         shown = shortened(", ".join(names), LONGEST_VALUE)
