@@ -214,8 +214,6 @@ ACCEPTED: dict[str, tuple[str, str, list[str], dict[str, Any]]] = {
     "labels without 0": ("x.csv", judged(lambda row: 1 + row % 5), ["--threshold", "4"], {"thresholds": [4]}),
     "whole labels with a point": ("x.csv", judged(lambda row: f"{row % 3}.0"), [], {"thresholds": ["graded"]}),
     "the same in LETOR text": ("x.txt", letor(lambda row: f"{row % 3}.0"), [], {"thresholds": ["graded"]}),
-    "four topics": ("x.csv", judged(topics=4), [], {"source.random_parts": 4}),
-    "three topics of LETOR text": ("x.txt", letor(topics=3), [], {"source.random_parts": 3}),
 }  # fmt: skip
 """Files, flags, and what the section of the data set has."""
 

@@ -22,8 +22,7 @@ from rankbound.texts import LONGEST_VALUE, is_number, printable, quantity, short
 from rankbound_study.config.sections.description import HIGHEST, LAST, LATIN_1, RATINGS, REPEATS, SUM, TEXTS, UTF_8
 from rankbound_study.data.ratings import TIMES, fields_of
 
-PARTS = 5
-DEALT = f"topics are dealt to {PARTS} parts at random; files of folds can be named instead (docs/data.md)"
+PARTS = 5  # to which topics are dealt, where no files of folds are named
 LOOK, LOOK_VALUES = 2**19, 500_000
 """The beginning of a file that is looked at: bytes of text, and values of a table in parquet."""
 
@@ -93,7 +92,7 @@ class Inspected:
         description: the description of the data set.
         labels: the labels or ratings in the part that was read, ascending.
         notes: what the user should know of it.
-        topics: the number of topics, if the whole of the only file was read.
+        whole: the whole of the only file was read.
         rated: the users (`topic`) and their ratings (`rating`) in that part, a row per pair.
         unclear: what may have two meanings unless every pair is relevant, with the flags that say which.
         counts: why the ratings may be counts, or zeros no ratings; empty if they are ratings.
@@ -104,7 +103,7 @@ class Inspected:
     description: dict[str, Any]
     labels: list[float]
     notes: list[str] = field(default_factory=list)
-    topics: int | None = None
+    whole: bool = False
     rated: Any = None
     unclear: str = ""
     counts: str = ""
@@ -150,9 +149,9 @@ class _Look:
             scan = pl.scan_parquet(path)
             rows = max(1, LOOK_VALUES // max(1, scan.collect_schema().len()))
             self.frame = scan.head(rows).collect()
+            self.whole = len(self.frame) < rows
             flat = [name for name, kind in self.frame.schema.items() if not kind.is_nested()]
             self.texts = self.frame.select(pl.col(flat).cast(pl.String))
-            self.whole = len(self.frame) < rows
         else:
             text, self.whole = beginning_of(path)
             try:
@@ -330,24 +329,18 @@ class _Look:
             )
         return chosen
 
-    def rows_in_words(self) -> str:
+    def plan(self, columns: Mapping[str, str], counted: str = "") -> list[str]:
+        """Return how the table is read, and the first rows of the columns as they are read."""
         rows = quantity(len(self.texts), "row")
-        return f"{rows}, the whole file" if self.whole else f"the first {rows} of the file"
-
-    def how(self) -> str:
-        """Return how its columns are separated and named."""
-        if not self.layout:
-            kind = "parquet, which names" if self.path.suffix == ".parquet" else "JSON lines, which name"
-            return f"{kind} the columns"
-        names = "the first line names them" if self.named else "no line names them: they have numbers from 1"
-        encoding = f", in {self.layout['encoding']}" if self.layout["encoding"] != UTF_8 else ""
-        return f"columns separated by {self.layout['separator']!r}{encoding}; {names}"
-
-    def first_rows(self, columns: Mapping[str, str]) -> list[str]:
-        """Return the first rows as they are read."""
-        rows = self.texts.head(_ROWS).select(columns.values()).rows()
-        texts = ([f"{role} {value!r}" for role, value in zip(columns, row, strict=True)] for row in rows)
-        return [f"row {number}: {', '.join(text)}" for number, text in enumerate(texts, start=1)]
+        size = f"{rows}, the whole file" if self.whole else f"the first {rows} of the file"
+        how = "parquet, which names the columns"
+        if self.layout:
+            names = "the first line names them" if self.named else "no line names them: they have numbers from 1"
+            encoding = f", in {self.layout['encoding']}" if self.layout["encoding"] != UTF_8 else ""
+            how = f"columns separated by {self.layout['separator']!r}{encoding}; {names}"
+        shown = self.texts.head(_ROWS).select(columns.values()).rows()
+        texts = ([f"{role} {value!r}" for role, value in zip(columns, row, strict=True)] for row in shown)
+        return [size + counted, how, *(f"row {number}: {', '.join(text)}" for number, text in enumerate(texts, start=1))]
 
     def values(self, column: str) -> tuple[pl.Series, list[str] | None]:
         """Return the numbers of a column, and its labels if they are words.
@@ -383,8 +376,7 @@ class _Look:
     def _unclear(self, message: str, rows: Sequence[str] | None = None) -> UnclearError:
         """Return the error, with how it is read so far as its plan."""
         if rows is None:
-            columns = {f"{name!r}:": name for name in self.texts.columns}
-            rows = [self.rows_in_words(), self.how(), *self.first_rows(columns)]
+            rows = self.plan({f"{name!r}:": name for name in self.texts.columns})
         return UnclearError(f"{self.path}: {message}", rows)
 
 
@@ -400,10 +392,8 @@ def _judged(look: _Look, roles: Mapping[str, str]) -> Inspected:
     shown = printable(shortened(", ".join(features), LONGEST_VALUE)) or "missing"
     notes = [*look.notes, *_taken(columns), *_graded(words), f"the features are {shown}"]
     notes += [f"left out, unless `features` names them, are {listed(left_out)}"] if left_out else []
-    count = look.texts[columns["topic"]].n_unique()
-    plan = [f"{look.rows_in_words()}, {quantity(count, 'topic')}", look.how(), *look.first_rows(columns)]
-    topics = count if look.whole else None
-    return Inspected("lists", described, _finite(numbers), [*notes, DEALT], topics, plan=plan)
+    plan = look.plan(columns, f", {quantity(look.texts[columns['topic']].n_unique(), 'topic')}")
+    return Inspected("lists", described, _finite(numbers), notes, look.whole, plan=plan)
 
 
 def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
@@ -457,16 +447,15 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
         notes.append("there is no rating: every pair is relevant")
     elif "labels" not in described:
         why = _why_counts(rated["rating"], labels, rating)
-    users = rated["topic"].n_unique()
     values = ""
     if len(labels) > 1:
         median: Any = rated["rating"].median()
         values = f"; ratings from {labels[0]:g} to {labels[-1]:g}, median {median:g}"
-    counted = f"{quantity(users, 'user')}, {quantity(rated['item'].n_unique(), 'item')}{values}"
-    plan = [f"{look.rows_in_words()}: {counted}", look.how(), *look.first_rows(columns)]
-    described["columns"], topics = columns, users if look.whole else None
+    users, items = rated["topic"].n_unique(), rated["item"].n_unique()
+    plan = look.plan(columns, f": {quantity(users, 'user')}, {quantity(items, 'item')}{values}")
+    described["columns"] = columns
     rated = rated.select("topic", "rating")
-    return Inspected("interactions", described, labels, notes, topics, rated, unclear, why, plan)
+    return Inspected("interactions", described, labels, notes, look.whole, rated, unclear, why, plan)
 
 
 def _why_counts(ratings: Any, labels: Sequence[float], name: str) -> str:
