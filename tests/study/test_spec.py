@@ -24,7 +24,6 @@ from rankbound_study.config.sections.halves import ComparisonKeys
 from rankbound_study.config.sections.training import BIASES as KNOWN_BIASES
 from rankbound_study.config.steps import Steps, as_json, one_of
 from rankbound_study.config.study import Study
-from rankbound_study.jobs.train_job import epochs_of
 from rankbound_study.jobs.fit_by_steps import OPTIONS
 
 CODES = CodeDigests()
@@ -210,7 +209,6 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
         assert again == job.request
         assert again.requested == job.request.requested
         assert loss(again.loss).text
-        assert epochs_of(again) >= 1
         if "rounds" in (options := again.model.given("name", "every")):
             assert options.keys() <= {"rounds", *OPTIONS[again.model.name]}
 

@@ -102,11 +102,9 @@ Restored = Callable[[int], tuple[Tensor, Mapping[str, Tensor]]]
 """From the number of a step to the scores of the test part's items by its model, and the model's numbers by name."""
 
 
-def fit_by_steps(
-    job: TrainingJob, training: FoldTraining, judged: RankingLoss, on_epoch: Callable[[Epoch], None]
-) -> Fitted:
-    """Fit the job's model on the training's examples; `on_epoch` is called after every step, for progress."""
-    record = StepRecord(job, training, on_epoch)
+def fit_by_steps(job: TrainingJob, training: FoldTraining, judged: RankingLoss) -> Fitted:
+    """Fit the job's model on the training's examples."""
+    record = StepRecord(job, training)
     if isinstance(job.model, TreeKeys):
         restored = _grow_trees(job, training, judged, record)
     elif isinstance(job.model, PenalisedKeys):
@@ -439,11 +437,11 @@ class StepRecord:
     The metric that judges the job selects an epoch on each measured part; the first best one counts.
     """
 
-    def __init__(self, job: TrainingJob, training: FoldTraining, on_epoch: Callable[[Epoch], None]) -> None:
+    def __init__(self, job: TrainingJob, training: FoldTraining) -> None:
         self._measuring = Measuring(training.parts.measured, epoch_metrics(job))
         # The items to score after every step.
         self.measured = self._measuring.joined
-        self._judge, self._on_epoch = str(judge_of(job)), on_epoch
+        self._judge = str(judge_of(job))
         self._best: dict[str, tuple[float, int]] = {}
         self._epochs: list[Epoch] = []
 
@@ -458,7 +456,6 @@ class StepRecord:
         for name, means in epoch.metrics.items():
             if name not in self._best or means[self._judge] > self._best[name][0]:
                 self._best[name] = means[self._judge], number
-        self._on_epoch(epoch)
 
     def fitted(self, restored: Restored) -> Fitted:
         """Return the selections, with the models after their steps."""

@@ -8,7 +8,7 @@ seed. Nothing of other folds and drawings is used, so that no fold's test part t
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from rankbound.errors import plain_errors
 from rankbound.io.models import read_tensors, write_tensors
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.texts import split_text
-from rankbound.training.trainer import Epoch, Learner, predict, train
+from rankbound.training.trainer import Learner, predict, train
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.training import PenalisedKeys, RankerKeys, TrainerSettings, TreeKeys
 from rankbound_study.data.contracts import RATES, SIDECARS, WEIGHTS, beside, read_table, write_table
@@ -138,8 +138,7 @@ class _Trainings:
 
     def run(self) -> None:
         """Train what no shard has; a grid of rates first, then the other seeds with the rates of their folds."""
-        total = self._plan.count * epochs_of(self._job)
-        with tqdm(total=total, unit="epoch", disable=None, delay=1) as self._progress:
+        with tqdm(total=self._plan.count, unit="training", disable=None, delay=1) as self._progress:
             first = self._plan.first()
             self._train(first)
             self._train([trial for trial in self._plan.kept(self._chosen()[1]) if trial not in set(first)])
@@ -175,12 +174,11 @@ class _Trainings:
 
     def _train(self, trials: Sequence[Trial]) -> None:
         for group in in_groups(trials, self._together):
-            if all(self._shards.path(name).exists() for trial in group for name in _names(trial).values()):
-                self._progress.update(len(group) * epochs_of(self._job))
-                continue
-            members = ", ".join(f"{trial.fold} (seed {trial.seed})" for trial in group)
-            self._progress.set_description(f"{self._job.dataset} {self._job.name}, fold {members}")
-            self._train_group(group)
+            if not all(self._shards.path(name).exists() for trial in group for name in _names(trial).values()):
+                members = ", ".join(f"{trial.fold} (seed {trial.seed})" for trial in group)
+                self._progress.set_description(f"{self._job.dataset} {self._job.name}, fold {members}")
+                self._train_group(group)
+            self._progress.update(len(group))
 
     def _train_group(self, group: Sequence[Trial]) -> None:
         job, data = self._job.at(group[0].rate), self._data
@@ -190,7 +188,7 @@ class _Trainings:
             FoldTraining.of(job, data, parts[place], trial.fold, trial.seed)
             for trial, place in zip(group, places, strict=True)
         ]
-        fitted = fit(job, data, trainings, self._tables, lambda _: self._progress.update())
+        fitted = fit(job, data, trainings, self._tables)
         for trial, (_, drawing), training, result in zip(group, places, trainings, fitted, strict=True):
             _keep(self._job, trial, drawing, training, result, self._shards)
 
@@ -225,28 +223,20 @@ def _names(trial: Trial) -> dict[str, str]:
     }
 
 
-def epochs_of(job: TrainingJob) -> int:
-    """Return the number of epochs of one training, for progress: measurements for trees, penalties for a path."""
-    if isinstance(job.model, TreeKeys):
-        return -(-job.model.rounds // job.model.every)
-    return len(job.model.penalties) if isinstance(job.model, PenalisedKeys) else job.settings.epochs or 0
-
-
 def fit(
     job: TrainingJob,
     data: StudyData,
     trainings: Sequence[FoldTraining],
     tables: DistributionTables | None,
-    on_epoch: Callable[[Epoch], None],
 ) -> list[Fitted]:
     """Train the job's model on some folds and seeds; networks and factorisations are trained together."""
     objective = _objective(job, tables)
     if isinstance(job.model, TreeKeys | PenalisedKeys | RankerKeys):
         from rankbound_study.jobs.fit_by_steps import fit_by_steps
 
-        fitted = [fit_by_steps(job, training, objective, on_epoch) for training in trainings]
+        fitted = [fit_by_steps(job, training, objective) for training in trainings]
     else:
-        fitted = _fit_networks(job, data, trainings, objective, on_epoch)
+        fitted = _fit_networks(job, data, trainings, objective)
     return [result.completed(training) for result, training in zip(fitted, trainings, strict=True)]
 
 
@@ -255,7 +245,6 @@ def _fit_networks(
     data: StudyData,
     trainings: Sequence[FoldTraining],
     objective: RankingLoss,
-    on_epoch: Callable[[Epoch], None],
 ) -> list[Fitted]:
     """Train with the library's trainer; the metric that judges the job selects epochs."""
     learners = []
@@ -270,7 +259,6 @@ def _fit_networks(
         **{name: value for name, value in job.settings.given().items() if name in TrainerSettings.model_fields},
         monitored=epoch_metrics(job),
         selections=dict.fromkeys(learners[0].parts, judge_of(job)),
-        on_epoch=on_epoch,
     )
     fitted = []
     for result, learner, training in zip(trained, learners, trainings, strict=True):
