@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
-from tqdm import tqdm
 
 from rankbound.errors import DataError
 from rankbound_study.data.contracts import DATASET_KEY, open_writer
@@ -46,8 +45,6 @@ Integers = npt.NDArray[np.int64]
 
 FOLDER = "original images"
 YOUNGEST, OLDEST = 2, 80
-FILTER = "bilinear"
-FIT = "squash"
 
 # Smaller pictures would have to be enlarged; larger ones are not portraits of some hundred pixels.
 _LONGEST_SIDE, _WIDEST = 4000, 2.0
@@ -80,20 +77,19 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
     """
     members = folder_members(raw.members, FOLDER, raw.path)
     faces = parse_names([member.name for member in members], str(raw.path))
-    with tqdm(total=2 * len(faces), unit="image", desc="faces", disable=None) as progress:
-        found = [(some, perceptual_hashes(pixels)) for some, pixels in _batches(raw, faces, progress)]
-        digests, hashes = [one for some, _ in found for one in some], np.concatenate([bits for _, bits in found])
-        copies = Counter(digests)
-        kept = np.array([copies[digest] == 1 for digest in digests])
-        chosen = [face for face, keep in zip(faces, kept.tolist(), strict=True) if keep]
-        if not chosen:
-            raise DataError(f"{raw.path}: every image in {FOLDER!r} occurs more than once: nothing is left")
-        names, (numbers, ages) = [face.name for face in chosen], np.array([(one.number, one.age) for one in chosen]).T
-        repeated = [count for count in copies.values() if count > 1]
-        facts: dict[str, object] = {"exact_duplicates": sum(repeated), "exact_duplicate_groups": len(repeated)}
-        facts |= {"filter": FILTER, "fit": FIT}
-        blocks = (pixels for _, pixels in _batches(raw, chosen, progress))
-        write_images(out, names, numbers, ages, hashes[kept], blocks, {DATASET_KEY: "aaf"}, facts)
+    found = [(some, perceptual_hashes(pixels)) for some, pixels in _batches(raw, faces)]
+    digests, hashes = [one for some, _ in found for one in some], np.concatenate([bits for _, bits in found])
+    copies = Counter(digests)
+    kept = np.array([copies[digest] == 1 for digest in digests])
+    chosen = [face for face, keep in zip(faces, kept.tolist(), strict=True) if keep]
+    if not chosen:
+        raise DataError(f"{raw.path}: every image in {FOLDER!r} occurs more than once: nothing is left")
+    names, (numbers, ages) = [face.name for face in chosen], np.array([(one.number, one.age) for one in chosen]).T
+    repeated = [count for count in copies.values() if count > 1]
+    facts: dict[str, object] = {"exact_duplicates": sum(repeated), "exact_duplicate_groups": len(repeated)}
+    facts |= {"filter": "bilinear", "fit": "squash"}
+    blocks = (pixels for _, pixels in _batches(raw, chosen))
+    write_images(out, names, numbers, ages, hashes[kept], blocks, {DATASET_KEY: "aaf"}, facts)
 
 
 def parse_names(members: Sequence[str], where: str) -> list[Face]:
@@ -141,14 +137,13 @@ def decode_image(content: bytes, where: str) -> Pixels:
     return np.ascontiguousarray(np.asarray(small, dtype=np.uint8).transpose(2, 0, 1))
 
 
-def _batches(raw: RawFile, faces: Sequence[Face], progress: tqdm) -> Iterator[tuple[list[str], Pixels]]:
+def _batches(raw: RawFile, faces: Sequence[Face]) -> Iterator[tuple[list[str], Pixels]]:
     """Yield the SHA-256 of the files' contents, and their pixels `(n, 3, side, side)`, some pictures at a time."""
     contents = raw.read([face.member for face in faces])
     while batch := [
         (hashlib.sha256(content).hexdigest(), decode_image(content, f"{raw.path}: member {member!r}"))
         for member, content in islice(contents, _ROWS)
     ]:
-        progress.update(len(batch))
         yield [digest for digest, _ in batch], np.stack([pixels for _, pixels in batch])
 
 
