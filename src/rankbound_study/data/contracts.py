@@ -376,6 +376,13 @@ def strings_to_arrow(texts: Sequence[str]) -> pa.Array:
     )
 
 
+def with_key(key: Mapping[str, Any], columns: Mapping[str, Any], contract: str, rows: int) -> pa.Table:
+    """Return the columns of so many rows after those of the key, which all of them share."""
+    types = CONTRACTS[contract].columns
+    keyed = {name: repeated(value, types[name], rows) for name, value in key.items()}
+    return pa.table({**keyed, **columns})
+
+
 def repeated(value: str | int | None, kind: pa.DataType, count: int) -> pa.Array:
     """Return an Arrow array of `count` times the same value; None gives nulls."""
     if value is None:

@@ -23,7 +23,6 @@ from rankbound.io.ragged import rows_of_lists
 from rankbound.texts import derive_seed, quantity
 from rankbound_study.config.data_sets import FULL, OWN, PLAIN, UNIFORM, Sampling, sampled_name
 from rankbound_study.data.contracts import (
-    CONTRACTS,
     DATASET_KEY,
     FOLDS,
     ITEM_COUNT_KEY,
@@ -44,7 +43,7 @@ from rankbound_study.data.contracts import (
     open_writer,
     read_metadata,
     read_table,
-    repeated,
+    with_key,
 )
 from rankbound_study.data.images import read_faces
 from rankbound_study.data.splits import digest_of, read_image_folds
@@ -83,12 +82,10 @@ def write_instances(
     """
     names = {} if item_names is None else {ITEM_NAMES_KEY: json.dumps(list(item_names))}
     notes = {**(origin or {}), **names, ITEM_COUNT_KEY: str(item_count), DATASET_KEY: dataset}
-    types = CONTRACTS["instances"].columns
     with open_writer(out, "instances", notes) as write:
         for fold, split, lists in parts:
             key = {"dataset": dataset, "nsr": nsr, "fold": fold, "split": split}
-            keyed = {name: repeated(value, types[name], len(lists)) for name, value in key.items()}
-            write(pa.table({**keyed, **{name: lists.column(name) for name in lists.column_names}}))
+            write(with_key(key, dict(zip(lists.column_names, lists.columns, strict=True)), "instances", len(lists)))
         if left_out:
             write.note(LEFT_OUT_KEY, json.dumps(dict(left_out), sort_keys=True))
 

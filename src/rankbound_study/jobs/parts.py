@@ -19,7 +19,7 @@ from rankbound.texts import derive_seed
 from rankbound.training.trainer import Epoch, Part
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.data.contracts import CONTRACTS, repeated, strings_to_arrow, to_arrow
+from rankbound_study.data.contracts import strings_to_arrow, to_arrow, with_key
 from rankbound_study.data.images import read_faces, read_image_features, read_pixels
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 from rankbound_study.vocabulary import JUDGED_BY
@@ -287,10 +287,3 @@ def epoch_rows(key: Mapping[str, Any], epochs: Sequence[Epoch]) -> pa.Table:
         **{name: to_arrow(np.array([means[name] for _, _, means in rows], np.float64)) for name in names},
     }
     return with_key(key, columns, "epochs", len(rows))
-
-
-def with_key(key: Mapping[str, Any], columns: Mapping[str, pa.Array], contract: str, rows: int) -> pa.Table:
-    """Return the columns of so many rows after those of the key, which all of them share."""
-    types = CONTRACTS[contract].columns
-    keyed = {name: repeated(value, types[name], rows) for name, value in key.items()}
-    return pa.table({**keyed, **columns})

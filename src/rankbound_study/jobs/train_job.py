@@ -27,7 +27,7 @@ from rankbound.texts import split_text
 from rankbound.training.trainer import Learner, predict, train
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.training import PenalisedKeys, RankerKeys, TrainerSettings, TreeKeys
-from rankbound_study.data.contracts import RATES, SIDECARS, WEIGHTS, beside, read_table, write_table
+from rankbound_study.data.contracts import RATES, SIDECARS, WEIGHTS, beside, read_table, with_key, write_table
 from rankbound_study.data.reader import count_repeats, read_distributions
 from rankbound_study.jobs.examples import FoldTraining, shifted
 from rankbound_study.jobs.models import Chosen, Fitted, build_model
@@ -40,7 +40,6 @@ from rankbound_study.jobs.parts import (
     judge_of,
     prediction_rows,
     run_rows,
-    with_key,
 )
 from rankbound_study.jobs.running import Shards, device_of, subnormals_as_zero, use_fixed_algorithms
 from rankbound_study.vocabulary import SELECTIONS
@@ -100,6 +99,12 @@ class Trial:
         """The name by which its shards are kept: `fold-1-seed-0`, `fold-1-seed-0-rate-0.01`."""
         return f"fold-{self.fold}-seed-{self.seed}" + ("" if self.rate is None else f"-rate-{self.rate}")
 
+    @property
+    def files(self) -> dict[str, str]:
+        """The names of its shards by what they hold."""
+        tables = {kind: f"{self.name}.{kind}.parquet" for kind in ("runs", *SIDECARS)}
+        return {**tables, WEIGHTS: f"{self.name}.{WEIGHTS}"}
+
 
 class Plan:
     """The trainings of a job; `repeats` is the number of times that its folds are drawn (`FoldedLists.drawn_fold`)."""
@@ -145,7 +150,7 @@ class _Trainings:
 
     def _chosen(self) -> tuple[pa.Table, Rates]:
         """Return the table of rates and those that are chosen; no rows and no rates for a job without a grid."""
-        return choose(read_table(self._shards.path(_names(trial)[RATES]), RATES) for trial in self._plan.first())
+        return choose(read_table(self._shards.path(trial.files[RATES]), RATES) for trial in self._plan.first())
 
     def assemble(self, out: Path) -> None:
         """Join the shards of the job's trainings in its files."""
@@ -153,13 +158,13 @@ class _Trainings:
         trials = self._plan.kept(chosen)
         merged: dict[str, Tensor] = {}
         for trial in trials:
-            merged |= read_tensors(self._shards.path(_names(trial)[WEIGHTS]))
+            merged |= read_tensors(self._shards.path(trial.files[WEIGHTS]))
         write_tensors(merged, beside(out, WEIGHTS))
         metadata = {"job": self._job.requested}
         write_table(rates, beside(out, f"{RATES}.parquet"), RATES, metadata=metadata)
         # The runs come last: if they exist, all other files do.
         for contract in ("predictions", "epochs", "runs"):
-            tables = [read_table(self._shards.path(_names(trial)[contract]), contract) for trial in trials]
+            tables = [read_table(self._shards.path(trial.files[contract]), contract) for trial in trials]
             path = out if contract == "runs" else beside(out, f"{contract}.parquet")
             write_table(pa.concat_tables(tables), path, contract, metadata=metadata)
 
@@ -174,7 +179,7 @@ class _Trainings:
 
     def _train(self, trials: Sequence[Trial]) -> None:
         for group in in_groups(trials, self._together):
-            if not all(self._shards.path(name).exists() for trial in group for name in _names(trial).values()):
+            if not all(self._shards.path(name).exists() for trial in group for name in trial.files.values()):
                 members = ", ".join(f"{trial.fold} (seed {trial.seed})" for trial in group)
                 self._progress.set_description(f"{self._job.dataset} {self._job.name}, fold {members}")
                 self._train_group(group)
@@ -208,19 +213,11 @@ def _keep(job: TrainingJob, trial: Trial, drawing: int, training: FoldTraining, 
         RATES: rate_rows(job, trial, fitted),
     }
     for contract, table in tables.items():
-        write_table(table, shards.path(_names(trial)[contract]), contract)
+        write_table(table, shards.path(trial.files[contract]), contract)
     # By fold and seed.
     weights, place = fitted.chosen[main].weights, f"fold-{trial.fold}/seed-{trial.seed}"
     named = {f"{place}/{name}": tensor.cpu() for name, tensor in weights.items()}
-    write_tensors(named, shards.path(_names(trial)[WEIGHTS]))
-
-
-def _names(trial: Trial) -> dict[str, str]:
-    """Return the names of a training's shards by what they hold."""
-    return {
-        **{kind: f"{trial.name}.{kind}.parquet" for kind in ("runs", *SIDECARS)},
-        WEIGHTS: f"{trial.name}.{WEIGHTS}",
-    }
+    write_tensors(named, shards.path(trial.files[WEIGHTS]))
 
 
 def fit(
