@@ -140,11 +140,13 @@ class _Look:
         layout: the keys of its description that say how to read it; none for parquet.
         whole: there are no other rows.
         named: a line, or the format, names the columns.
+        labels: the key of its description for labels in words, if they are.
     """
 
     def __init__(self, path: Path, said: Said) -> None:
         self.path, self.said, self.layout = path, said, dict[str, Any]()
         self.named, self.notes = True, list[str]()
+        self.labels = {"labels": list(said.labels)} if said.labels else {}
         if path.suffix == ".parquet":
             scan = pl.scan_parquet(path)
             rows = max(1, LOOK_VALUES // max(1, scan.collect_schema().len()))
@@ -342,8 +344,8 @@ class _Look:
         texts = ([f"{role} {value!r}" for role, value in zip(columns, row, strict=True)] for row in shown)
         return [size + counted, how, *(f"row {number}: {', '.join(text)}" for number, text in enumerate(texts, start=1))]
 
-    def values(self, column: str) -> tuple[pl.Series, list[str] | None]:
-        """Return the numbers of a column, and its labels if they are words.
+    def values(self, column: str) -> pl.Series:
+        """Return the numbers of a column, or the places of its words among the labels.
 
         Raises:
             ConfigError: it has no numbers, or some words among them.
@@ -358,7 +360,7 @@ class _Look:
             unknown = known.filter(~known.is_in(labels))
             if len(unknown):
                 raise ConfigError(f"{where} holds {unknown[0]!r}, which is none of --labels {','.join(labels)}")
-            return texts.replace_strict(labels, range(len(labels)), return_dtype=pl.Float64), labels
+            return texts.replace_strict(labels, range(len(labels)), return_dtype=pl.Float64)
         numbers = known.cast(pl.Float64, strict=False)
         if numbers.null_count() == len(known) and notations(known) != {"texts"}:
             words = known.unique(maintain_order=True).to_list()
@@ -371,7 +373,7 @@ class _Look:
             raise ConfigError(
                 f"{where} holds {known.filter(numbers.is_null())[0]!r}, expected numbers, with a decimal point"
             )
-        return texts.cast(pl.Float64), None
+        return texts.cast(pl.Float64)
 
     def _unclear(self, message: str, rows: Sequence[str] | None = None) -> UnclearError:
         """Return the error, with how it is read so far as its plan."""
@@ -385,12 +387,12 @@ def _judged(look: _Look, roles: Mapping[str, str]) -> Inspected:
     columns = {role: roles[role] for role in _JUDGED_ROLES if role in roles}
     labels = look.frame[columns["relevance"]]
     is_boolean = labels.dtype == pl.Boolean and look.said.labels is None
-    numbers, words = (labels.cast(pl.Float64), None) if is_boolean else look.values(columns["relevance"])
+    numbers = labels.cast(pl.Float64) if is_boolean else look.values(columns["relevance"])
     described: dict[str, Any] = {"format": TABLE, "path": str(look.path), "columns": columns}
-    described |= {**({} if words is None else {"labels": words}), "random_parts": PARTS}
+    described |= {**look.labels, "random_parts": PARTS}
     features, left_out = look.features(roles)
     shown = printable(shortened(", ".join(features), LONGEST_VALUE)) or "missing"
-    notes = [*look.notes, *_taken(columns), *_graded(words), f"the features are {shown}"]
+    notes = [*look.notes, *_taken(columns), *_graded(look.labels), f"the features are {shown}"]
     notes += [f"left out, unless `features` names them, are {listed(left_out)}"] if left_out else []
     plan = look.plan(columns, f", {quantity(look.texts[columns['topic']].n_unique(), 'topic')}")
     return Inspected("lists", described, _finite(numbers), notes, look.whole, plan=plan)
@@ -420,11 +422,9 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
         notes.append("users or items are not whole numbers below 2,147,483,648, so both are read as texts")
     rated, why, repeats = pairs.with_columns(pl.lit(1.0).alias("rating")), "", look.said.repeats
     if rating is not None and look.said.threshold != ANY:
-        numbers, words = look.values(rating)
-        if words is not None:
-            described["labels"] = words
-            notes += _graded(words)
-        rated = pairs.with_columns(numbers.alias("rating"))
+        described |= look.labels
+        notes += _graded(look.labels)
+        rated = pairs.with_columns(look.values(rating).alias("rating"))
     twice = pairs.is_duplicated()
     unclear = ""
     if twice.any() and rating is not None and repeats is None:
@@ -507,8 +507,8 @@ def _is_named(name: str, role: str, stems: Sequence[str] | None = None) -> bool:
     return letters in stems or (role in ("topic", "item") and letters.endswith("id") and letters[:-2] in stems)
 
 
-def _graded(labels: Sequence[str] | None) -> list[str]:
-    return [f"labels are {', '.join(f'{word} = {grade}' for grade, word in enumerate(labels))}"] if labels else []
+def _graded(key: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"labels are {', '.join(f'{word} = {grade}' for grade, word in enumerate(of))}" for of in key.values()]
 
 
 def _taken(columns: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,6 @@ from rankbound.errors import ConfigError
 from rankbound.training.models import MLP, Factorization, Scaling
 from rankbound.training.trainer import Epoch, Part, Scorer
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.training import LinearKeys, MatrixFactorizationKeys, NetworkKeys
 from rankbound_study.data.images import CHANNELS
 from rankbound_study.jobs.examples import FoldTraining
@@ -30,11 +29,26 @@ def build_model(
     without a scale, scaled by its first layer in all others.
     """
     if isinstance(job.model, MatrixFactorizationKeys):
-        options = {**job.model.given("name"), "generator": generator, "by_kernel": training.by_kernel(job)}
-        factors = Factorization(len(data.instances.topics), data.instances.item_count, **options)
+        factors = Factorization(
+            len(data.instances.topics),
+            data.instances.item_count,
+            **job.model.given("name"),
+            generator=generator,
+            by_kernel=training.by_kernel(job),
+        )
         return factors, lambda model, part: model(part.topics.index_select(0, part.lists.segment), part.items)
     features = training.features
-    network = _network(job.model, features.shape[1], generator)
+    width, options = features.shape[1], {**job.model.given("name"), "generator": generator}
+    if isinstance(job.model, LinearKeys):
+        network: nn.Module = Linear(width)
+    elif isinstance(job.model, NetworkKeys):
+        network = MLP(width, **options)
+    else:
+        from rankbound_study.jobs.cnn import RankCNN
+
+        network = RankCNN(**options)
+        if network.n_features != width:
+            raise ConfigError(f"model cnn: it reads {network.n_features} values per picture, but these have {width}")
 
     def score(model: nn.Module, part: Part) -> Tensor:
         scores: Tensor = model(features.index_select(0, part.items))
@@ -46,19 +60,6 @@ def build_model(
     distinct = torch.unique(training.parts.training.items)
     scale = input_scale(job.settings.scale or "none", features, distinct, training.channels)
     return nn.Sequential(OrderedDict(scale=scale, network=network)), scorer
-
-
-def _network(model: Keys, width: int, generator: torch.Generator) -> nn.Module:
-    if isinstance(model, LinearKeys):
-        return Linear(width)
-    if isinstance(model, NetworkKeys):
-        return MLP(width, **model.given("name"), generator=generator)
-    from rankbound_study.jobs.cnn import RankCNN
-
-    network = RankCNN(**model.given("name"), generator=generator)
-    if network.n_features != width:
-        raise ConfigError(f"model cnn: it reads {network.n_features} values per picture, but these have {width}")
-    return network
 
 
 def input_scale(scale: str, features: Tensor, training: Tensor, channels: Sequence[int] | None = None) -> nn.Module:
@@ -154,14 +155,14 @@ class PixelScale(nn.Module):
         self._widths = None if equal else torch.tensor(widths)
 
     @classmethod
-    def of_pixels(cls, pixels: Tensor, channels: int = CHANNELS, widths: Sequence[int] | None = None) -> "PixelScale":
+    def of_pixels(cls, pixels: Tensor, widths: Sequence[int] | None = None) -> "PixelScale":
         """Return the scale of `pixels` `(n, channels * h * w)`, bytes, over all pictures and places.
 
         A constant or missing channel keeps the deviation 1. The sums are counts of byte values: exact, in any order.
         """
         means, deviations = [], []
         levels = torch.arange(LARGEST_BYTE + 1, dtype=torch.float64) / LARGEST_BYTE
-        for part in torch.split(pixels, list(widths or [pixels.shape[1] // channels] * channels), dim=1):
+        for part in torch.split(pixels, list(widths or [pixels.shape[1] // CHANNELS] * CHANNELS), dim=1):
             counts = torch.bincount(part.reshape(-1), minlength=LARGEST_BYTE + 1).cpu().to(torch.float64)
             share = counts / counts.sum().clamp(min=1)
             mean = (share * levels).sum()
