@@ -16,7 +16,7 @@ from rankbound_study.commands.own_study import study_name
 from rankbound_study.config.lines import merged
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import sampling
-from tests.described_files import LISTS, RATINGS, searches, splits_of_ratings
+from tests.described_files import LISTS, RATINGS, splits_of_ratings
 
 ROOT = Path(__file__).resolve().parents[2]
 Told = Callable[..., str]
@@ -43,11 +43,11 @@ def test_what_is_found_describes_the_files(tmp_path: Path, told: Told, name: str
     assert DescriptionKeys(**found["source"]) == DescriptionKeys(**{**described, **parts})
 
 
-def packed(path: Path, files: dict[str, str]) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return path
+def placed(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
 def rated(
@@ -91,14 +91,10 @@ def letor(label: Callable[[int], object] = lambda row: row % 2, topics: int = 8,
 MOVIES = "1::Toy Story (1995)::Animation|Children's|Comedy\n"
 
 
-@pytest.mark.parametrize("pack", [True, False])
-def test_the_ratings_are_found_among_the_files_of_movielens(tmp_path: Path, told: Told, pack: bool) -> None:
+def test_the_ratings_are_found_among_the_files_of_movielens(tmp_path: Path, told: Told) -> None:
     files = {"ml/README": "MovieLens\n=====\n", "ml/movies.dat": MOVIES, "ml/users.dat": "1::F::1::10::48067\n"}
     files["ml/ratings.dat"] = rated("::", "", last=lambda place: 978300760 + place)
-    path = packed(tmp_path / "ml.zip", files)
-    if not pack:
-        zipfile.ZipFile(path).extractall(tmp_path / "unpacked")
-        path = tmp_path / "unpacked"
+    path = placed(tmp_path / "unpacked", files)
     kind, found = section(path, tmp_path / "mine.yaml", told)
     assert (kind, found["threshold"]) == ("interactions", 4)
     columns = {"topic": "1", "item": "2", "rating": "3", "timestamp": "4"}
@@ -106,10 +102,10 @@ def test_the_ratings_are_found_among_the_files_of_movielens(tmp_path: Path, told
     assert found["source"] == {**expected, "files": ["ml/ratings.dat"]}
 
 
-def test_splits_of_ratings_in_an_archive(tmp_path: Path, told: Told) -> None:
+def test_splits_of_ratings_below_a_folder(tmp_path: Path, told: Told) -> None:
     described = splits_of_ratings(tmp_path / "splits")
     texts = {f"th_0/{path.parent.name}/{path.name}": path.read_text() for path in (tmp_path / "splits").glob("*/*.csv")}
-    path = packed(tmp_path / "x.zip", {"users.dat": "2 7 9\n", **texts})
+    path = placed(tmp_path / "x", {"users.dat": "2 7 9\n", **texts})
     _, found = section(path, tmp_path / "mine.yaml", told)
     pattern = {"count": 3, "first": 0, "train": ["th_0/fold_{fold}/train.csv"], "test": ["th_0/fold_{fold}/test.csv"]}
     assert DescriptionKeys(**found["source"]) == DescriptionKeys(
@@ -144,17 +140,14 @@ def test_an_index_is_neither_a_feature_nor_a_rating(tmp_path: Path, told: Told) 
     assert (kind, found["source"]["columns"]) == ("interactions", {"topic": "user", "item": "item"})
 
 
-def test_one_file_in_an_archive_is_that_file_and_several_are_named(tmp_path: Path, told: Told) -> None:
-    described = searches(tmp_path / "x.csv")
-    path = packed(tmp_path / "x.zip", {"a/x.csv": (tmp_path / "x.csv").read_text()})
-    _, found = section(path, tmp_path / "mine.yaml", told)
-    assert found["source"] == {**described, "path": str(path), "random_parts": 5}
-    path = packed(tmp_path / "y.zip", {"u.data": "1\t2\t3\t4\n", "u1.base": "1\t2\t3\t4\n"})
+def test_several_files_with_data_are_named_and_an_archive_is_to_be_unpacked(tmp_path: Path, told: Told) -> None:
+    path = placed(tmp_path / "y", {"u.data": "1\t2\t3\t4\n", "u1.base": "1\t2\t3\t4\n"})
     message = told("new", str(path), "--out", str(tmp_path / "yours.yaml"), status=2)
     assert f"{path}: found u.data, u1.base, of which several have data; expected" in message
-    path = packed(tmp_path / "ml-1m.zip", {"ratings.dat": rated("::", "")})
-    said = told("new", str(path), "--out", str(tmp_path / "yours.yaml"))
-    assert "an archive of this name is known as movielens-1m" in said
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("x.csv", rated())
+    message = told("new", str(tmp_path / "x.zip"), "--out", str(tmp_path / "yours.yaml"), status=2)
+    assert "x.zip: it is an archive: unpack it, and give the folder" in message
 
 
 def test_parts_in_a_folder_and_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None:

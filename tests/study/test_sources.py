@@ -20,15 +20,14 @@ from rankbound.io.fetch import MIRROR_VARIABLE
 from rankbound_study import doctor
 from rankbound_study.commands.data import fetched
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.data import archives, inspection, sources
+from rankbound_study.data import archives, sources
 from rankbound_study.data.faces import FOLDER
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
 from tests.raw_files import changed, encode_image, folder_of, pack, raw_file, source_of
 
 SRC = Path(__file__).parents[2] / "src"
-READERS = (archives, datasets, inspection, sources)
-"""The modules that may open archives: `inspection` those that nothing describes yet, the library's `datasets` its own;
-others are given a `RawFile`."""
+READERS = (archives, datasets, sources)
+"""The modules that may open archives: the library's `datasets` its own; others are given a `RawFile`."""
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
 

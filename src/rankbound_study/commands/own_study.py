@@ -27,7 +27,7 @@ from rankbound_study.config.data_sets import GRADED
 from rankbound_study.config.estimate import estimated, uncounted
 from rankbound_study.config.lines import ConfigLines, listed, merged
 from rankbound_study.config.score_distributions import needs_distributions
-from rankbound_study.config.sections.description import DescriptionKeys, known_names, known_set, own_files
+from rankbound_study.config.sections.description import DescriptionKeys, known_names, own_files
 from rankbound_study.config.steps import as_json
 from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, with_relevance
@@ -118,11 +118,6 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
         if error.plan:
             _print_plan(path, "not clear", error.plan)
         raise
-    for known in [known for known in known_names() if path.name in (known_set(known).archives or ())]:
-        found.notes.append(
-            f"an archive of this name is known as {known}: with that name, and archive: {path.name}, nothing needs "
-            "describing"
-        )
     size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
     name = study_name(name or path.resolve().name.partition(".")[0])
     text = _configuration(name, out, found, size, **relevance)

@@ -6,8 +6,8 @@ would change results without a word.
 
 import math
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,9 @@ from rankbound.errors import ConfigError, DataError
 from rankbound.io.letor import LARGEST_LABEL
 from rankbound.texts import LONGEST_VALUE, is_number, quantity, shortened
 from rankbound_study.config.sections.description import SUM, DescriptionKeys
-from rankbound_study.data.archives import list_members, open_member
 from rankbound_study.data.sources import is_archive
 from rankbound_study.data.table_layout import (
     ANY,
-    LOOK,
     PARTS,
     Inspected,
     Said,
@@ -30,7 +28,6 @@ from rankbound_study.data.table_layout import (
     beginning_of,
     look_at_table,
     upper_quarter,
-    whole_lines,
 )
 
 MOST_RELEVANT, FEWEST_RELEVANT = 10, 5
@@ -46,17 +43,15 @@ _FOLD = re.compile(r"(.*?)(\d+)$")
 _DIGITS = re.compile(r"\d+")
 _PART = re.compile(r"[A-Za-z_-]*\d+\.(txt|letor|dat)(\.gz)?")
 _QUERY = re.compile(rb"qid:(\S+)")
-_MOST_MEMBERS, _UNPACKED = 500, 2**28
-"""Members of an archive that are looked at, and bytes of a parquet file among them, which is read whole."""
-
 
 def inspect(path: Path, said: Said | None = None) -> Inspected:
-    """Return what a file, a folder or an archive is; ConfigError if that is not clear, with what was found."""
+    """Return what a file or a folder is; ConfigError if that is not clear, with what was found."""
     said = said or Said()
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file or folder")
-    look = _folder if path.is_dir() else _archive if is_archive(path) else _file
-    found = look(path, said)
+    if path.is_file() and is_archive(path):
+        raise ConfigError(f"{path}: it is an archive: unpack it, and give the folder")
+    found = _folder(path, said) if path.is_dir() else _file(path, said)
     if "random_parts" in found.description:
         found.notes.append(DEALT)
     return found
@@ -160,27 +155,7 @@ def _file(path: Path, said: Said) -> Inspected:
     return _of_text(path, described)
 
 
-def _archive(path: Path, said: Said) -> Inspected:
-    """Return what the beginnings of an archive's members are."""
-    with tempfile.TemporaryDirectory(prefix="rankbound-") as name:
-        folder = Path(name)
-        members = [member for member in list_members(path) if not member.name.endswith(".gz")]
-        for member in members[:_MOST_MEMBERS]:
-            to = folder / member.name
-            whole = to.suffix == ".parquet" and member.size <= _UNPACKED
-            with open_member(path, member.name) as stream:
-                start = stream.read(member.size if whole else 2 * LOOK)
-            to.parent.mkdir(parents=True, exist_ok=True)
-            to.write_bytes(start if len(start) == member.size else whole_lines(start))
-        try:
-            found = _folder(folder, said, alone=len(members) == 1)
-        except (ConfigError, DataError) as error:
-            plan = getattr(error, "plan", ())
-            raise UnclearError(str(error).replace(name, str(path)), plan) from error
-        return replace(found, description={**found.description, "path": str(path)})
-
-
-def _folder(path: Path, said: Said, alone: bool = False) -> Inspected:
+def _folder(path: Path, said: Said) -> Inspected:
     files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     for names in _named_splits(files):
         if (found := _of_splits(path, names, files, said)) is not None:
@@ -190,7 +165,7 @@ def _folder(path: Path, said: Said, alone: bool = False) -> Inspected:
     parts.sort(key=lambda file: int(_DIGITS.findall(file)[0]))
     if len(parts) == len(files) >= 3:
         return _of_text(path / parts[0], {"format": "letor", "path": str(path), "parts": parts})
-    return _only_one(path, files, said, alone)
+    return _only_one(path, files, said)
 
 
 def _named_splits(files: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -230,18 +205,15 @@ def _of_splits(path: Path, names: Mapping[str, Any], files: Sequence[str], said:
     return replace(table, description={**kept, **lists}, whole=False)
 
 
-def _only_one(path: Path, files: Sequence[str], said: Said, alone: bool) -> Inspected:
+def _only_one(path: Path, files: Sequence[str], said: Said) -> Inspected:
     """Return what the only file with data is, such as the ratings beside the titles of the items."""
     found = {}
     for file in files:
-        try:
+        with suppress(ConfigError, DataError):
             found[file] = _file(path / file, said)
-        except (ConfigError, DataError):
-            if alone:
-                raise
     if len(found) == 1:
         ((name, one),) = found.items()
-        return replace(one, description={**one.description, "path": str(path), **({} if alone else {"files": [name]})})
+        return replace(one, description={**one.description, "path": str(path), "files": [name]})
     shown = ", ".join([*found, *(file for file in files if file not in found)][:8]) or "nothing"
     raise ConfigError(
         f"{path}: found {shown}{', of which several have data' if found else ''}; expected LETOR text as "
