@@ -58,7 +58,7 @@ def inspect(path: Path, said: Said | None = None) -> Inspected:
 
 
 def with_relevance(found: Inspected, text: str | None) -> tuple[Inspected, dict[str, Any]]:
-    """Decide what is relevant, and into how many parts topics are dealt.
+    """Decide what is relevant.
 
     Args:
         found: what the files are.
@@ -71,7 +71,7 @@ def with_relevance(found: Inspected, text: str | None) -> tuple[Inspected, dict[
 
     Raises:
         UnclearError: numbers that may be counts or ratings, or several rows of a pair, with the flags that say which.
-        ConfigError: a threshold beyond all labels; too few topics.
+        ConfigError: a threshold beyond all labels.
     """
     if found.kind == "lists":
         return _of_lists(found, _threshold(found, text), text == ANY)
