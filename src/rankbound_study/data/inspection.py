@@ -7,7 +7,6 @@ would change results without a word.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +42,7 @@ _FOLD = re.compile(r"(.*?)(\d+)$")
 _DIGITS = re.compile(r"\d+")
 _PART = re.compile(r"[A-Za-z_-]*\d+\.(txt|letor|dat)(\.gz)?")
 _QUERY = re.compile(rb"qid:(\S+)")
+
 
 def inspect(path: Path, said: Said | None = None) -> Inspected:
     """Return what a file or a folder is; ConfigError if that is not clear, with what was found."""
@@ -165,7 +165,11 @@ def _folder(path: Path, said: Said) -> Inspected:
     parts.sort(key=lambda file: int(_DIGITS.findall(file)[0]))
     if len(parts) == len(files) >= 3:
         return _of_text(path / parts[0], {"format": "letor", "path": str(path), "parts": parts})
-    return _only_one(path, files, said)
+    raise ConfigError(
+        f"{path}: found {', '.join(files[:8]) or 'nothing'}; expected LETOR text as Fold1/train.txt, Fold1/vali.txt, "
+        "Fold1/test.txt, ..., as parts S1.txt, S2.txt, ..., or as one train and test file, or ratings in such folders or "
+        "files: name a single file with data, or write the description by hand (docs/data.md)"
+    )
 
 
 def _named_splits(files: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -203,24 +207,6 @@ def _of_splits(path: Path, names: Mapping[str, Any], files: Sequence[str], said:
         return None
     kept = {key: value for key, value in table.description.items() if key not in ("path", "random_parts")}
     return replace(table, description={**kept, **lists}, whole=False)
-
-
-def _only_one(path: Path, files: Sequence[str], said: Said) -> Inspected:
-    """Return what the only file with data is, such as the ratings beside the titles of the items."""
-    found = {}
-    for file in files:
-        with suppress(ConfigError, DataError):
-            found[file] = _file(path / file, said)
-    if len(found) == 1:
-        ((name, one),) = found.items()
-        return replace(one, description={**one.description, "path": str(path), "files": [name]})
-    shown = ", ".join([*found, *(file for file in files if file not in found)][:8]) or "nothing"
-    raise ConfigError(
-        f"{path}: found {shown}{', of which several have data' if found else ''}; expected LETOR text as "
-        "Fold1/train.txt, Fold1/vali.txt, Fold1/test.txt, ..., as parts S1.txt, S2.txt, ..., or as one train and test "
-        "file, ratings in such folders or files, or a single file with data: name it, or write the description by hand "
-        "(docs/data.md)"
-    )
 
 
 def _split_of(name: str) -> str | None:
