@@ -13,8 +13,6 @@ from rankbound.lists import Lists
 from rankbound.training.models import INITIAL_RANGE, MLP, Factorization
 from rankbound.training.trainer import Part
 from rankbound_study.jobs.controls_job import popularity_scores
-
-
 from rankbound_study.jobs.fit_by_steps import (
     FOREST,
     TableRows,

@@ -17,10 +17,10 @@ import pytest
 from rankbound.cli import OUT_OF_MEMORY, run
 from rankbound.errors import ConfigError, SourceError
 from rankbound.io.fetch import MIRROR_VARIABLE
+from rankbound_study.commands.data import fetched
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import KeyPath, merged
 from rankbound_study.config.study import Study
-from rankbound_study.commands.data import fetched
 from rankbound_study.data.sources import SOURCES
 from rankbound_study.export.trec_folder import Kept, lists_folder
 from rankbound_study.figures import figure_specs

@@ -18,10 +18,10 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.lines import merged
 from rankbound_study.config.study import Study
+from rankbound_study.data.contracts import beside
 from rankbound_study.figures import training
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
-from rankbound_study.data.contracts import beside
 from rankbound_study.jobs.train_job import Plan, Trial, choose, in_groups
 from rankbound_study.report.tables import protocols
 from rankbound_study.results.study_files import StudyFiles

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from rankbound.io.fetch import MIRROR_VARIABLE
+from rankbound_study.commands.data import fetched
 from rankbound_study.config.sections.description import known_set
 from rankbound_study.data import judged_files
 from rankbound_study.data import ratings as ratings_files
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
-from rankbound_study.commands.data import fetched
-from rankbound_study.data.sampling import Drawing
 from rankbound_study.data.reader import Split, merge, read_features, read_instances
-from rankbound_study.data.sampling import sample_interactions, sample_lists
+from rankbound_study.data.sampling import Drawing, sample_interactions, sample_lists
 from rankbound_study.data.sources import SOURCES, RawFile
 from rankbound_study.data.splits import split_lists, split_ratings
 

@@ -167,8 +167,8 @@ def _folder(path: Path, said: Said) -> Inspected:
         return _of_text(path / parts[0], {"format": "letor", "path": str(path), "parts": parts})
     raise ConfigError(
         f"{path}: found {', '.join(files[:8]) or 'nothing'}; expected LETOR text as Fold1/train.txt, Fold1/vali.txt, "
-        "Fold1/test.txt, ..., as parts S1.txt, S2.txt, ..., or as one train and test file, or ratings in such folders or "
-        "files: name a single file with data, or write the description by hand (docs/data.md)"
+        "Fold1/test.txt, ..., as parts S1.txt, S2.txt, ..., or as one train and test file, or ratings in such folders "
+        "or files: name a single file with data, or write the description by hand (docs/data.md)"
     )
 
 

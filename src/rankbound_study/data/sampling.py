@@ -371,7 +371,9 @@ def _cut(positives: Integers, topic: str | int, fold: int, drawing: Drawing) -> 
     return shuffled[count:], shuffled[:count]
 
 
-def negatives_of(rows: slice, counts: Sequence[int], fold: int, pairs: RelevantPairs, drawing: Drawing) -> list[Integers]:
+def negatives_of(
+    rows: slice, counts: Sequence[int], fold: int, pairs: RelevantPairs, drawing: Drawing
+) -> list[Integers]:
     """Return the irrelevant items of one user's training, validation and test list.
 
     Candidates are all rated items that are not relevant to the user in any fold, low-rated ones included. The seeds of

@@ -342,7 +342,11 @@ class _Look:
             how = f"columns separated by {self.layout['separator']!r}{encoding}; {names}"
         shown = self.texts.head(_ROWS).select(columns.values()).rows()
         texts = ([f"{role} {value!r}" for role, value in zip(columns, row, strict=True)] for row in shown)
-        return [size + counted, how, *(f"row {number}: {', '.join(text)}" for number, text in enumerate(texts, start=1))]
+        return [
+            size + counted,
+            how,
+            *(f"row {number}: {', '.join(text)}" for number, text in enumerate(texts, start=1)),
+        ]
 
     def values(self, column: str) -> pl.Series:
         """Return the numbers of a column, or the places of its words among the labels.

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from rankbound.errors import ConfigError
-from rankbound.lists import Lists
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 from rankbound_study.config.job import TrainingJob

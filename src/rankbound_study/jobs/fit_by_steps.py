@@ -164,7 +164,7 @@ class TreeEnsemble:
     """
 
     def __init__(
-        self, parameters: Mapping[str, Any], loss: RankingLoss, features: Tensor, rows: TableRows, watched: Tensor
+        self, parameters: Mapping[str, Any], loss: RankingLoss, features: Tensor, rows: "TableRows", watched: Tensor
     ) -> None:
         import lightgbm
 
@@ -419,7 +419,7 @@ def _fit_ranker(job: TrainingJob, training: FoldTraining, judged: RankingLoss, r
 class _Offered(Selection):
     """Records every epoch's scores of the measured lists, and keeps its model; `part` selects the epoch."""
 
-    def __init__(self, measured: Columns, record: StepRecord, part: str) -> None:
+    def __init__(self, measured: Columns, record: "StepRecord", part: str) -> None:
         self.held_out, self.epoch = measured, 0
         self.models: dict[int, Model] = {}
         self._record, self._part = record, part

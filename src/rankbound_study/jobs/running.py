@@ -1,4 +1,4 @@
-"""How long steps run: on a device, with sums in a fixed order, and with finished pieces kept until the whole is done."""
+"""How long steps run: on a device, with sums in a fixed order, and with finished pieces kept until all are done."""
 
 import hashlib
 import os
