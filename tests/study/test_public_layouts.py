@@ -125,7 +125,7 @@ def test_words_of_judged_items_are_grades(tmp_path: Path, told: Told) -> None:
     found = pl.read_parquet(tmp_path / "mine.parquet")
     words = pl.read_csv(path).group_by("query_id", maintain_order=True).agg("label")["label"].to_list()
     assert found["relevance"].to_list() == [[("good", "fair", "bad").index(word) for word in one] for one in words]
-    told("new", path, "--out", tmp_path / "two.yaml", "--threshold", "fair")
+    told("new", path, "--out", tmp_path / "two.yaml", "--labels", "bad,fair,good", "--threshold", "fair")
     assert described(tmp_path / "two.yaml")["thresholds"] == [1]
     # A word that turns up later.
     path.write_text(path.read_text() + "q9,d,awful,1.0,2.0\n")

@@ -42,6 +42,8 @@ ONLY_WITH = {
         *("boosted-trees", "random-forest", "lasso", "ridge"),
         *get_args(RankerName),
     ),
+    (f"{STUDY}.jobs.fit_by_steps", f"{LIBRARY}.training.fitted"): get_args(RankerName),
+    (f"{STUDY}.jobs.fit_by_steps", f"{LIBRARY}.training.recipe"): get_args(RankerName),
     (f"{STUDY}.jobs.models", f"{STUDY}.jobs.cnn"): ("cnn",),
     (f"{STUDY}.commands.data", f"{STUDY}.data.ratings"): ("ratings",),
     (f"{STUDY}.commands.data", f"{STUDY}.data.judged_files"): ("letor", "lightgbm", "table"),

@@ -33,8 +33,6 @@ from rankbound.losses.lambda_loss import LambdaRankLoss
 from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss, SquaredLoss
 from rankbound.rankers.columns import Columns, Model, Selection
 from rankbound.texts import derive_seed
-from rankbound.training.fitted import columns_of, fit_columns, model_of
-from rankbound.training.recipe import Recipe
 from rankbound.training.trainer import LAST, Epoch, Measuring, Part, predict
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.training import (
@@ -387,6 +385,9 @@ def _with_bias(weights: Tensor, mean: Tensor, labels: Tensor) -> tuple[Tensor, T
 
 def _fit_ranker(job: TrainingJob, training: FoldTraining, judged: RankingLoss, record: "StepRecord") -> Restored:
     """Fit the job's ranker on its informative lists; an epoch is what it is in the library."""
+    from rankbound.training.fitted import columns_of, fit_columns, model_of
+    from rankbound.training.recipe import Recipe
+
     assert isinstance(job.model, RankerKeys)
     features, examples = training.features, training.lists
     scale = input_scale(job.settings.scale or "standard", features, examples.items, training.channels)
