@@ -97,6 +97,10 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], Limits, str]] = {
         Limits(), "a member has the malformed name",
     ),
     "zip link": (lambda path: pack(path, {"l": b"/etc/passwd"}, mode=LINK), Limits(), "member 'l' is a link"),
+    "encrypted": (
+        lambda path: changed_zip(path, flipped(lambda whole: whole.index(b"PK\x01\x02") + 8, 1), {"a": b"1"}),
+        Limits(), "member 'a' is encrypted",
+    ),
     "twice": (
         lambda path: changed_zip(path, lambda whole: whole.replace(b"S2", b"S1"), {"S1": b"1", "S2": b"2"}),
         Limits(), "member 'S1' occurs twice",

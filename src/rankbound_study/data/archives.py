@@ -6,6 +6,7 @@ of members, by which those that share bytes are found. An archive is refused as 
 malformed or occurs twice, if it holds links, if members overlap, or if sizes (declared or read) exceed the limits.
 """
 
+import ctypes
 import io
 import json
 import os
@@ -33,7 +34,7 @@ ARCHIVE_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"Rar!\x1a\x07\x00", b"Rar!\x1a\
 MAXIMUM_NAME_LENGTH = 1024
 LISTING_SECONDS = 120
 _BUFFER_BYTES = 2**17
-_LINK_MODE, _MODE_MASK = 0o120000, 0o170000
+_LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LOCAL_HEADER_BYTES = 30
 _PLACE_OF_SIZE = 5  # the place of the directory's size in a zip's end record
@@ -51,6 +52,7 @@ class Member:
     name: str
     size: int
     kind: str
+    encrypted: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
             (malformed, f"a member has the malformed name {name[:80]!r}"),
             (_OUTSIDE.search(name), f"member {name!r} points outside the archive"),
             (member.kind == "link", f"member {name!r} is a link"),
+            (member.encrypted, f"member {name!r} is encrypted"),
             (
                 not 0 <= size <= limits.member_bytes,
                 f"member {name!r} has {size} bytes, more than {limits.member_bytes}",
@@ -191,7 +194,7 @@ def _zip_member(info: zipfile.ZipInfo) -> Member:
     # `orig_filename` keeps a NUL, at which `filename` is cut.
     name = info.orig_filename.replace("\\", "/")
     kind = "link" if is_link else "folder" if name.endswith("/") else "file"
-    return Member(name, info.file_size, kind)
+    return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
 
 
 @contextmanager
@@ -280,11 +283,15 @@ def _libarchive_entries(path: str | os.PathLike[str]) -> Iterator[Iterable[Any]]
 
 
 def _libarchive_member(entry: Any) -> Member:
+    from libarchive.ffi import libarchive  # type: ignore[import-untyped,unused-ignore]
+
     is_link = entry.islnk or not (entry.isfile or entry.isdir)
     kind = "link" if is_link else "folder" if entry.isdir else "file"
+    # The binding has no function for this.
+    encrypted = bool(libarchive.archive_entry_is_data_encrypted(ctypes.c_void_p(entry._entry_p)))
     # Bytes if it is not text; None if the archive has no name for it.
     name = os.fsdecode(entry.pathname or "").replace("\\", "/")
-    return Member(name, int(entry.size or 0), kind)
+    return Member(name, int(entry.size or 0), kind, encrypted)
 
 
 def _libarchive_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
@@ -326,5 +333,5 @@ def _run_lsar(path: str | os.PathLike[str], reason: object) -> list[tuple[int, M
         is_link = entry.get("XADIsLink") or entry.get("XADLinkDestination")
         kind = "link" if is_link else "folder" if entry.get("XADIsDirectory") else "file"
         name, size = str(entry["XADFileName"]).replace("\\", "/"), int(entry.get("XADFileSize", 0))
-        found.append((entry["XADIndex"], Member(name, size, kind)))
+        found.append((entry["XADIndex"], Member(name, size, kind, bool(entry.get("XADIsEncrypted")))))
     return found
