@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from rankbound import kernels
 from rankbound.kernels import Compiled
 
-OF_THE_STUDY = ("rankbound_study.models.cnn_kernels",)
+OF_THE_STUDY = ("rankbound_study.jobs.cnn_kernels",)
 
 
 def main() -> None:

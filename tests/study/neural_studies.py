@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.data.contracts import write_table
 from rankbound_study.data.images import images_table
-from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.jobs.parts import RUN_METRICS
 
 METRICS = (*RUN_METRICS, "PairAccuracy")
 

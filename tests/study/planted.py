@@ -20,7 +20,7 @@ import pytest
 from rankbound_study.claims.evidence import METRICS, MOVIELENS, MQ2008, Evidence
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.data.contracts import write_table
-from rankbound_study.jobs.job import EPOCH_METRICS, RUN_METRICS
+from rankbound_study.jobs.parts import EPOCH_METRICS, RUN_METRICS
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED, VARIANT
 
 STUDY = "thesis"

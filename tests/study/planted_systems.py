@@ -11,7 +11,7 @@ import pyarrow as pa
 from planted import joined, repeated
 
 from rankbound_study.data.contracts import write_table
-from rankbound_study.jobs.job import EPOCH_METRICS, RUN_METRICS
+from rankbound_study.jobs.parts import EPOCH_METRICS, RUN_METRICS
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import CONTROLS
 

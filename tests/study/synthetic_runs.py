@@ -9,7 +9,7 @@ import pyarrow as pa
 from planted import joined, repeated
 
 from rankbound_study.data.contracts import write_table
-from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.jobs.parts import RUN_METRICS
 
 LOSSES = ("nDCG", "AP", "nRBP")
 BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")

@@ -79,7 +79,6 @@ MALFORMED = (
     *("a\u2066b", "a\u200bb", "a\u2028b", "\ufeffa"),
 )
 IN_A_RAR = ("/etc/evil", "C:/evil", "a/../../evil", "a\x07b", "x" * 3000, "\x7f")
-ON_SOME_DISKS = (("S1.txt", "s1.TXT"), ("é.txt", "e\u0301.txt"), ("S1.txt/", "S1.txt"), ("straße", "STRASSE"))
 SIZES = {"a": bytes(500), "b": bytes(1000)}
 REFUSED: dict[str, tuple[Callable[[Path], Path], Limits, str]] = {
     **{f"{make.__name__} {name[:9]!r}": (lambda path, make=make, name=name: make(path, {"fine": b"1", name: b"2"}),
@@ -88,8 +87,6 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], Limits, str]] = {
                                  (pack, MALFORMED, "a member has the malformed name"),
                                  (make_rar, IN_A_RAR, "(member .* points outside|a member has the malformed name)"))
        for name in names},
-    **{f"{first} and {second}": (lambda path, names=(first, second): pack(path, dict.fromkeys(names, b"")), Limits(),
-                                 "member '.*' is the same file as '.*'") for first, second in ON_SOME_DISKS},
     **{f"rar of mode {mode:o}": (lambda path, mode=mode: make_rar(path, {"l": b"/etc/passwd"}, {"l": mode}), Limits(),
                                  "member 'l' is a link") for mode in (LINK, 0o060644, 0o020644, 0o010644, 0o140777)},
     **{f"method {method}": (lambda path, method=method: pack(path, {"a": bytes(1000)}, method), Limits(),

@@ -25,7 +25,7 @@ from rankbound_study import cli
 from rankbound_study.config.code_digests import LIBRARY, ONLY_WITH, STUDY, CodeDigests
 from rankbound_study.config.sections.base import SOURCES, defined_names
 from rankbound_study.config.sections.description import FACES, LISTS, RATINGS
-from rankbound_study.config.sections.training import BoostedTreeKeys, PenalisedKeys, RandomForestKeys
+from rankbound_study.config.sections.training import BoostedTreeKeys, PenalisedKeys, RandomForestKeys, RankerKeys
 
 AP = '{"bounding": "distribution", "loss": "AP", "model": {"name": "mlp"}}'
 TREES = '{"loss": "LambdaRank", "model": {"name": "boosted-trees"}}'
@@ -137,10 +137,9 @@ def test_imports_for_certain_options_are_in_functions_and_know_all_their_names()
         assert details["line_contents"] in inspect.getsource(import_module(importer))
         source = ast.parse(inspect.getsource(import_module(importer)))
         assert details["line_number"] not in [node.lineno for node in source.body], (importer, imported)
-    kinds = {"fit_trees": (BoostedTreeKeys, RandomForestKeys), "fit_penalised": (PenalisedKeys,)}
-    for module, models in kinds.items():
-        names = tuple(name for model in models for name in get_args(model.model_fields["name"].annotation))
-        assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.{module}"] == names
+    models = (BoostedTreeKeys, RandomForestKeys, PenalisedKeys, RankerKeys)
+    names = tuple(name for model in models for name in get_args(model.model_fields["name"].annotation))
+    assert ONLY_WITH[f"{STUDY}.jobs.train_job", f"{STUDY}.jobs.fit_by_steps"] == names
     formats = {"judged_files": LISTS, "ratings": (RATINGS,), "faces": (FACES,)}
     for module, names in formats.items():
         assert ONLY_WITH[f"{STUDY}.commands.data", f"{STUDY}.data.{module}"] == names

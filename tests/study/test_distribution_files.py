@@ -19,10 +19,8 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study import cli
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.data.contracts import FOLDS, lists_table
-from rankbound_study.data.distribution_files import read_distributions, write_distributions
-from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
-from rankbound_study.data.reader import FoldedLists, Split, read_instances
-from rankbound_study.data.sampling import write_instances
+from rankbound_study.data.reader import FoldedLists, Split, read_distributions, read_instances, write_distributions
+from rankbound_study.data.sampling import Drawing, RelevantPairs, sampled_instances, write_instances
 from rankbound_study.jobs.parts import StudyData, as_tested, with_few_relevant, with_tests_of, with_validation_share
 
 PAIRS = [(2, 1), (8, 4), (20, 10), (6, 6), (400, 200)]

@@ -25,7 +25,7 @@ from rankbound_study.claims.effects import (
     replicas_table,
 )
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.jobs.parts import RUN_METRICS
 from rankbound_study.report.abstract import related_sections
 from rankbound_study.report.columns import TableBlock
 from rankbound_study.report.content import Paragraph

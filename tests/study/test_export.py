@@ -21,7 +21,7 @@ from rankbound_study.cli import main
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
 from rankbound_study.export import whole_folder
 from rankbound_study.export.trec_folder import METRICS, NAMED
-from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.jobs.parts import RUN_METRICS
 
 KEY = (*NAMED, "dataset", "nsr_train", "nsr_test", "options", "seed")
 QUERIES, USERS = "synthetic-mq2008", "synthetic-movielens"

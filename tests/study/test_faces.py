@@ -18,8 +18,18 @@ from rankbound.errors import DataError
 from rankbound.io.fetch import MIRROR_VARIABLE
 from rankbound_study.data.archives import list_members, read_members
 from rankbound_study.data.contracts import read_metadata, read_table
-from rankbound_study.data.faces import FOLDER, convert, decode_image, parse_names
-from rankbound_study.data.image_hash import BITS, THRESHOLD, close_pairs, connect, example_pairs, perceptual_hashes
+from rankbound_study.data.faces import (
+    BITS,
+    FOLDER,
+    THRESHOLD,
+    close_pairs,
+    connect,
+    convert,
+    decode_image,
+    example_pairs,
+    parse_names,
+    perceptual_hashes,
+)
 from rankbound_study.data.images import IMAGES_KEY, SIDE, read_faces, read_pixels
 from rankbound_study.data.sources import SOURCES, check_content, file_name, folder_members
 from tests.raw_files import encode_image, pack, raw_file

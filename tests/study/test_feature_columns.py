@@ -26,9 +26,8 @@ from rankbound_study.jobs.examples import (
     reach_of,
     shifted,
 )
-from rankbound_study.jobs.fitted import input_scale
+from rankbound_study.jobs.models import PixelScale, input_scale
 from rankbound_study.jobs.parts import StudyData
-from rankbound_study.models.layers import PixelScale
 
 KEY: dict[str, Any] = {"study": "neural", "dataset": "mq2008-label1", "fold": 1, "seed": 0}
 

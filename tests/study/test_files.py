@@ -15,7 +15,7 @@ import pytest
 from rankbound.errors import OutputError, RankboundError
 from rankbound.io import atomic as files
 from rankbound.io.atomic import atomic_path, is_at, lock
-from rankbound_study.jobs.shards import Shards
+from rankbound_study.jobs.running import Shards
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
@@ -139,7 +139,7 @@ def test_a_lock_is_for_one_open_file_and_ends_with_it(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys
-from rankbound_study.jobs.shards import Shards
+from rankbound_study.jobs.running import Shards
 with Shards(sys.argv[1], "", []) as shards:
     print("working", flush=True)
     sys.stdin.read()

@@ -18,6 +18,8 @@ from rankbound_study.data.images import Faces, read_faces, read_image_features, 
 from rankbound_study.data.sources import SOURCES, RawFile
 from rankbound_study.data.synthetic import generate
 from rankbound_study.jobs import vgg16
+from rankbound_study.jobs.cnn import FrequencyConv2d, RankCNN, RectifiedPool
+from rankbound_study.jobs.models import PixelScale
 from rankbound_study.jobs.vgg16 import (
     VGG16,
     check_published,
@@ -27,8 +29,6 @@ from rankbound_study.jobs.vgg16 import (
     read_pickled_tensors,
     read_weights,
 )
-from rankbound_study.models.cnn import FrequencyConv2d, RankCNN, RectifiedPool
-from rankbound_study.models.layers import PixelScale
 from tests.raw_files import raw_file
 
 SMALL = ((2, 2), (3, 2), (4, 3), (5, 3), (6, 3))

@@ -19,10 +19,9 @@ from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
 from rankbound.training.trainer import LAST, Learner, Part, Trained, joined, train
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.data.contracts import read_table
+from rankbound_study.data.contracts import WEIGHTS, beside, read_table
 from rankbound_study.data.reader import read_instances
 from rankbound_study.jobs.examples import weighted
-from rankbound_study.jobs.files import WEIGHTS, beside
 from rankbound_study.jobs.weighting import bound_weights, coefficient_of_variation, list_ranges, list_weights
 from rankbound_study.vocabulary import ListWeights
 

@@ -17,12 +17,11 @@ from test_train_job import options as bounded
 
 from rankbound_study import cli
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.data.contracts import beside, read_metadata, read_table, write_table
 from rankbound_study.data.images import read_faces, read_pixels
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.examples import ValueScale, drawn_shifts, examples_of, moved
-from rankbound_study.jobs.files import beside
-from rankbound_study.jobs.fitted import score_distinct
+from rankbound_study.jobs.models import score_distinct
 from rankbound_study.jobs.parts import Inputs, StudyData
 
 TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}

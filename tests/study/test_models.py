@@ -13,10 +13,16 @@ from rankbound.lists import Lists
 from rankbound.training.models import INITIAL_RANGE, MLP, Factorization
 from rankbound.training.trainer import Part
 from rankbound_study.jobs.controls_job import popularity_scores
-from rankbound_study.jobs.examples import TableRows, pooled_rows
-from rankbound_study.jobs.fit_penalised import lasso_path, ridge_path
-from rankbound_study.jobs.fit_trees import FOREST, TreeEnsemble, growth
-from rankbound_study.models.layers import Linear, StandardScale
+from rankbound_study.jobs.fit_by_steps import (
+    FOREST,
+    TableRows,
+    TreeEnsemble,
+    growth,
+    lasso_path,
+    pooled_rows,
+    ridge_path,
+)
+from rankbound_study.jobs.models import Linear, StandardScale
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -73,11 +79,11 @@ def test_a_linear_model_learns_nothing_where_no_example_has_a_feature() -> None:
 
 def test_scaled_features_have_mean_0_and_deviation_1_on_the_items_they_were_fitted_to() -> None:
     features = torch.tensor([[1.0, 5.0, 1e6], [2.0, 5.0, 1e6 + 1], [6.0, 5.0, 1e6 + 2]])
-    scale = StandardScale.of_features(features)
+    scale = StandardScale(features)
     scaled = scale(features)
     torch.testing.assert_close(scaled.mean(0), torch.zeros(3), atol=1e-6, rtol=0)
     torch.testing.assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 0.0, 1.0]), atol=1e-5, rtol=0)
-    again = StandardScale(torch.zeros(3), torch.ones(3))
+    again = StandardScale(torch.zeros(2, 3))
     again.load_state_dict(scale.state_dict())
     assert torch.equal(again(features), scaled)
 

@@ -29,9 +29,15 @@ from rankbound_study.config.data_sets import (
 from rankbound_study.config.sections.data import InteractionKeys
 from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import CONTRACTS, FOLDS, SPLITS, read_metadata, write_table
-from rankbound_study.data.negatives import Drawing, Ratings, RelevantPairs, sampled_instances, weighted_draw
 from rankbound_study.data.reader import merge, read_instances
-from rankbound_study.data.sampling import sample_interactions
+from rankbound_study.data.sampling import (
+    Drawing,
+    Ratings,
+    RelevantPairs,
+    sample_interactions,
+    sampled_instances,
+    weighted_draw,
+)
 from rankbound_study.data.splits import split_ratings, split_relevant
 from rankbound_study.report.methods_section import left_out_blocks, methods_section
 

@@ -16,7 +16,7 @@ from rankbound_study.commands.own_study import study_name
 from rankbound_study.config.check import merged
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import sampling
-from tests.described_files import LISTS, RATINGS, searches, splits_of_ratings
+from tests.described_files import LISTS, RATINGS, splits_of_ratings
 
 ROOT = Path(__file__).resolve().parents[2]
 Told = Callable[..., str]
@@ -43,11 +43,11 @@ def test_what_is_found_describes_the_files(tmp_path: Path, told: Told, name: str
     assert DescriptionKeys(**found["source"]) == DescriptionKeys(**{**described, **parts})
 
 
-def packed(path: Path, files: dict[str, str]) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return path
+def placed(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
 def rated(
@@ -88,28 +88,10 @@ def letor(label: Callable[[int], object] = lambda row: row % 2, topics: int = 8,
     return "".join(f"{label(row)} qid:{row // 4 + 1} {pairs.format(row % 7)}\n" for row in range(4 * topics))
 
 
-MOVIES = "1::Toy Story (1995)::Animation|Children's|Comedy\n"
-
-
-@pytest.mark.parametrize("pack", [True, False])
-def test_the_ratings_are_found_among_the_files_of_movielens(tmp_path: Path, told: Told, pack: bool) -> None:
-    files = {"ml/README": "MovieLens\n=====\n", "ml/movies.dat": MOVIES, "ml/users.dat": "1::F::1::10::48067\n"}
-    files["ml/ratings.dat"] = rated("::", "", last=lambda place: 978300760 + place)
-    path = packed(tmp_path / "ml.zip", files)
-    if not pack:
-        zipfile.ZipFile(path).extractall(tmp_path / "unpacked")
-        path = tmp_path / "unpacked"
-    kind, found = section(path, tmp_path / "mine.yaml", told)
-    assert (kind, found["threshold"]) == ("interactions", 4)
-    columns = {"topic": "1", "item": "2", "rating": "3", "timestamp": "4"}
-    expected = {"format": "ratings", "path": str(path), "separator": "::", "header": False, "columns": columns}
-    assert found["source"] == {**expected, "files": ["ml/ratings.dat"]}
-
-
-def test_splits_of_ratings_in_an_archive(tmp_path: Path, told: Told) -> None:
+def test_splits_of_ratings_below_a_folder(tmp_path: Path, told: Told) -> None:
     described = splits_of_ratings(tmp_path / "splits")
     texts = {f"th_0/{path.parent.name}/{path.name}": path.read_text() for path in (tmp_path / "splits").glob("*/*.csv")}
-    path = packed(tmp_path / "x.zip", {"users.dat": "2 7 9\n", **texts})
+    path = placed(tmp_path / "x", {"users.dat": "2 7 9\n", **texts})
     _, found = section(path, tmp_path / "mine.yaml", told)
     pattern = {"count": 3, "first": 0, "train": ["th_0/fold_{fold}/train.csv"], "test": ["th_0/fold_{fold}/test.csv"]}
     assert DescriptionKeys(**found["source"]) == DescriptionKeys(
@@ -144,14 +126,14 @@ def test_an_index_is_neither_a_feature_nor_a_rating(tmp_path: Path, told: Told) 
     assert (kind, found["source"]["columns"]) == ("interactions", {"topic": "user", "item": "item"})
 
 
-def test_one_file_in_an_archive_is_that_file_and_several_are_named(tmp_path: Path, told: Told) -> None:
-    described = searches(tmp_path / "x.csv")
-    path = packed(tmp_path / "x.zip", {"a/x.csv": (tmp_path / "x.csv").read_text()})
-    _, found = section(path, tmp_path / "mine.yaml", told)
-    assert found["source"] == {**described, "path": str(path), "random_parts": 5}
-    path = packed(tmp_path / "y.zip", {"u.data": "1\t2\t3\t4\n", "u1.base": "1\t2\t3\t4\n"})
+def test_one_of_several_files_has_to_be_named_and_an_archive_to_be_unpacked(tmp_path: Path, told: Told) -> None:
+    path = placed(tmp_path / "y", {"u.data": "1\t2\t3\t4\n", "u1.base": "1\t2\t3\t4\n"})
     message = told("new", str(path), "--out", str(tmp_path / "yours.yaml"), status=2)
-    assert f"{path}: found u.data, u1.base, of which several have data; expected" in message
+    assert f"{path}: found u.data, u1.base; expected" in message
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("x.csv", rated())
+    message = told("new", str(tmp_path / "x.zip"), "--out", str(tmp_path / "yours.yaml"), status=2)
+    assert "x.zip: it is an archive: unpack it, and give the folder" in message
 
 
 def test_parts_in_a_folder_and_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None:
@@ -211,8 +193,6 @@ ACCEPTED: dict[str, tuple[str, str, list[str], dict[str, Any]]] = {
     "labels without 0": ("x.csv", judged(lambda row: 1 + row % 5), ["--threshold", "4"], {"thresholds": [4]}),
     "whole labels with a point": ("x.csv", judged(lambda row: f"{row % 3}.0"), [], {"thresholds": ["graded"]}),
     "the same in LETOR text": ("x.txt", letor(lambda row: f"{row % 3}.0"), [], {"thresholds": ["graded"]}),
-    "four topics": ("x.csv", judged(topics=4), [], {"source.random_parts": 4}),
-    "three topics of LETOR text": ("x.txt", letor(topics=3), [], {"source.random_parts": 3}),
 }  # fmt: skip
 """Files, flags, and what the section of the data set has."""
 

@@ -17,10 +17,10 @@ import pytest
 from rankbound.cli import OUT_OF_MEMORY, run
 from rankbound.errors import ConfigError, SourceError
 from rankbound.io.fetch import MIRROR_VARIABLE
+from rankbound_study.commands.data import fetched
 from rankbound_study.config.check import check_config, merged
 from rankbound_study.config.sections.base import KeyPath
 from rankbound_study.config.study import Study
-from rankbound_study.data.fetch import fetch
 from rankbound_study.data.sources import SOURCES
 from rankbound_study.export.trec_folder import Kept, lists_folder
 from rankbound_study.figures import figure_specs
@@ -246,7 +246,7 @@ def test_a_rejected_archive_overwrites_nothing(tmp_path: Path, monkeypatch: pyte
     for content in ("first", "second", "third"):
         (tmp_path / "a.zip").write_text(content)
         with pytest.raises(SourceError, match=r"set aside as .*a\.zip\.rejected"):
-            fetch(source, tmp_path / "a.zip")
+            fetched(source, tmp_path / "a.zip")
     kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert kept == {"a.zip.rejected": "first", "a.zip.rejected-2": "second", "a.zip.rejected-3": "third"}
     (tmp_path / "mirror").mkdir()
@@ -254,11 +254,11 @@ def test_a_rejected_archive_overwrites_nothing(tmp_path: Path, monkeypatch: pyte
     out = tmp_path / "raw" / "a.zip"
     for message in (r"set aside as .*a\.zip\.rejected", r"the copy is not kept, because .*a\.zip\.rejected exists"):
         with pytest.raises(SourceError, match=message):
-            fetch(source, out, mirror=str(tmp_path / "mirror"))
+            fetched(source, out, mirror=str(tmp_path / "mirror"))
         assert [path.name for path in out.parent.iterdir()] == ["a.zip.rejected"]
     (tmp_path / "a.zip").mkdir()
     with pytest.raises(SourceError, match="found a folder or a device, expected a file"):
-        fetch(source, tmp_path / "a.zip")
+        fetched(source, tmp_path / "a.zip")
     assert (tmp_path / "a.zip").is_dir()
 
 

@@ -79,7 +79,6 @@ READ: dict[str, Callable[[tuple[int, int, int, int]], tuple[Any, Any, float, int
     # A view is 0, a cart 1: the highest of the first events.
     "retailrocket": lambda row: (257597 + row[0], 355908 + row[1], float(row[2] > 3), 1000 * (row[3] + row[2] - 1)),
     "amazon": lambda row: (f"A2CX7LUOHB{row[0]}NDG", asin(row[1]), *row[2:]),
-    "yelp": lambda row: (f"mh_-eMZ6K5RLWhZyISBhw{row[0]}", f"XQfwVwDr-v0ZS3_CbbE5X{row[1]}", row[2], 10**6 * row[3]),
 }
 
 
@@ -126,7 +125,7 @@ def test_words_of_judged_items_are_grades(tmp_path: Path, told: Told) -> None:
     found = pl.read_parquet(tmp_path / "mine.parquet")
     words = pl.read_csv(path).group_by("query_id", maintain_order=True).agg("label")["label"].to_list()
     assert found["relevance"].to_list() == [[("good", "fair", "bad").index(word) for word in one] for one in words]
-    told("new", path, "--out", tmp_path / "two.yaml", "--threshold", "fair")
+    told("new", path, "--out", tmp_path / "two.yaml", "--labels", "bad,fair,good", "--threshold", "fair")
     assert described(tmp_path / "two.yaml")["thresholds"] == [1]
     # A word that turns up later.
     path.write_text(path.read_text() + "q9,d,awful,1.0,2.0\n")
@@ -171,8 +170,6 @@ TOLD: dict[str, tuple[str, list[str], dict[str, Any]]] = {
                          {"topic": "4", "item": "3", "rating": "2"}),
     "over names": (ratings("item,user,rating,n\n"), ["--topic", "item", "--item", "user"],
                    {"topic": "item", "item": "user", "rating": "rating"}),
-    "in small letters": (ratings("Who Is,What,Rating,n\n"), ["--topic", "who_is", "--item", "what"],
-                         {"topic": "Who Is", "item": "What", "rating": "Rating"}),
     "by the user's id": (ratings("user,userId,rating,item\n").replace("item\n", "movieId\n", 1), ["--threshold", "1"],
                          {"topic": "userId", "item": "movieId", "rating": "rating"}),
 }  # fmt: skip

@@ -18,11 +18,11 @@ from rankbound_study.config.check import merged
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.study import Study
+from rankbound_study.data.contracts import beside
 from rankbound_study.figures import training
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
-from rankbound_study.jobs.files import beside
-from rankbound_study.jobs.fit import Plan, Trial, choose, in_groups
+from rankbound_study.jobs.train_job import Plan, Trial, choose, in_groups
 from rankbound_study.report.tables import protocols
 from rankbound_study.results.study_files import StudyFiles
 

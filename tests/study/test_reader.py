@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.contracts import PARTS_KEY, SPLITS, judged_table, read_metadata, read_table, write_table
-from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import (
     FoldedLists,
     Split,
@@ -24,7 +23,7 @@ from rankbound_study.data.reader import (
     read_instances,
     read_item_names,
 )
-from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists
+from rankbound_study.data.sampling import Drawing, label_dataset, sample_interactions, sample_lists
 from rankbound_study.data.splits import split_lists, split_ratings
 from rankbound_study.data.synthetic import generate
 

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from rankbound.io.fetch import MIRROR_VARIABLE
+from rankbound_study.commands.data import fetched
 from rankbound_study.config.sections.description import known_set
 from rankbound_study.data import judged_files
 from rankbound_study.data import ratings as ratings_files
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
-from rankbound_study.data.fetch import fetch
-from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import Split, merge, read_features, read_instances
-from rankbound_study.data.sampling import sample_interactions, sample_lists
+from rankbound_study.data.sampling import Drawing, sample_interactions, sample_lists
 from rankbound_study.data.sources import SOURCES, RawFile
 from rankbound_study.data.splits import split_lists, split_ratings
 
@@ -34,14 +33,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lists(folder: Path) -> Path:
-    raw = fetch(SOURCES["mq2008"], folder / "MQ2008.zip")
+    raw = fetched(SOURCES["mq2008"], folder / "MQ2008.zip")
     judged_files.convert(RawFile(SOURCES["mq2008"], raw), folder / "lists.parquet")
     return folder / "lists.parquet"
 
 
 @pytest.fixture(scope="module")
 def ratings(folder: Path) -> Path:
-    raw = fetch(SOURCES["movielens"], folder / "ml-latest-small.zip")
+    raw = fetched(SOURCES["movielens"], folder / "ml-latest-small.zip")
     ratings_files.convert(RawFile(SOURCES["movielens"], raw), folder / "ratings.parquet")
     return folder / "ratings.parquet"
 
@@ -110,7 +109,7 @@ def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path
 def test_citeulike_has_the_splits_of_its_files(folder: Path) -> None:
     """2,465 users with at least 25 articles, of which each of three splits tests on a fifth."""
     described, interactions, folds = known_set("citeulike-a"), folder / "articles.parquet", folder / "splits.parquet"
-    raw = fetch(SOURCES["citeulike-a"], folder / "citeulike-a-sigir21.zip")
+    raw = fetched(SOURCES["citeulike-a"], folder / "citeulike-a-sigir21.zip")
     ratings_files.convert(RawFile(SOURCES["citeulike-a"], raw), interactions)
     made_with = {"threshold": 1, "min_relevant": 25}
     assert not split_ratings(interactions, folds, "citeulike-a", seed=0, **made_with, **described.splitting)

@@ -21,7 +21,7 @@ from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.export import trec_folder
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
-from rankbound_study.jobs.determinism import subnormals_as_zero
+from rankbound_study.jobs.running import subnormals_as_zero
 from rankbound_study.options import read_options
 from tests.forks import run_with_torch
 

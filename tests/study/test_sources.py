@@ -18,16 +18,16 @@ from rankbound import datasets
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.fetch import MIRROR_VARIABLE
 from rankbound_study import doctor
+from rankbound_study.commands.data import fetched
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.data import archives, fetch, inspection, sources
+from rankbound_study.data import archives, sources
 from rankbound_study.data.faces import FOLDER
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
 from tests.raw_files import changed, encode_image, folder_of, pack, raw_file, source_of
 
 SRC = Path(__file__).parents[2] / "src"
-READERS = (archives, datasets, inspection, sources)
-"""The modules that may open archives: `inspection` those that nothing describes yet, the library's `datasets` its own;
-others are given a `RawFile`."""
+READERS = (archives, datasets, sources)
+"""The modules that may open archives: the library's `datasets` its own; others are given a `RawFile`."""
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
 
@@ -167,7 +167,7 @@ def test_a_single_file_is_known_by_its_checksum(tmp_path: Path) -> None:
 
 def got(source: RawSource, out: Path, mirror: object = None) -> bytes:
     """The content of the fetched file, beside which nothing lies but what was set aside."""
-    path = fetch.fetch(source, out, None if mirror is None else str(mirror))
+    path = fetched(source, out, None if mirror is None else str(mirror))
     assert path == out
     return path.read_bytes()
 

@@ -20,8 +20,7 @@ from rankbound_study.config.sections.base import loss_names
 from rankbound_study.config.sections.configuration import ComparisonKeys
 from rankbound_study.config.sections.training import BIASES as KNOWN_BIASES
 from rankbound_study.config.study import DistributionFile, Study
-from rankbound_study.jobs.fit import epochs_of
-from rankbound_study.jobs.fit_trees import OPTIONS
+from rankbound_study.jobs.fit_by_steps import OPTIONS
 from rankbound_study.options import as_json
 from rankbound_study.vocabulary import VGG16_FILE
 from rankbound_study.workflow.rules import Steps, one_of
@@ -209,7 +208,6 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
         assert again == job.request
         assert again.requested == job.request.requested
         assert loss(again.loss).text
-        assert epochs_of(again) >= 1
         if "rounds" in (options := again.model.given("name", "every")):
             assert options.keys() <= {"rounds", *OPTIONS[again.model.name]}
 

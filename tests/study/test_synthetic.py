@@ -14,9 +14,8 @@ from rankbound.errors import ConfigError
 from rankbound_study.cli import main
 from rankbound_study.config.sections.data import PlantedKeys
 from rankbound_study.data.contracts import contract_of, read_metadata, read_table
-from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
-from rankbound_study.data.sampling import sample_interactions, sample_lists
+from rankbound_study.data.sampling import Drawing, sample_interactions, sample_lists
 from rankbound_study.data.splits import keep_relevant, split_lists, split_ratings
 from rankbound_study.data.synthetic import Population, _ratings, generate
 

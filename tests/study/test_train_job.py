@@ -18,15 +18,14 @@ from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
 from rankbound_study import cli
 from rankbound_study.config.job import TRAINER, TrainingJob
-from rankbound_study.data.contracts import read_table, write_table
+from rankbound_study.data.contracts import beside, read_table, write_table
 from rankbound_study.data.reader import read_features
 from rankbound_study.jobs import collect as collecting
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
-from rankbound_study.jobs.files import beside
-from rankbound_study.jobs.fit import Trial
-from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.jobs.parts import RUN_METRICS
+from rankbound_study.jobs.train_job import Trial
 
 PROBLEMS = yaml.safe_load((Path(__file__).parents[1] / "reference/job_problems.yaml").read_text("utf-8"))
 LEFT_OUT = "left out"

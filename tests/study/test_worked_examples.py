@@ -22,7 +22,7 @@ from rankbound.losses.sampled import warp_penalty, warp_rank
 from rankbound.ranks import Ranks, descending_order, tie_blocks
 from rankbound.training.models import MLP
 from rankbound_study.claims import worked
-from rankbound_study.models.cnn import RankCNN
+from rankbound_study.jobs.cnn import RankCNN
 from rankbound_study.report.tables import table_specs
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "worked_examples.csv"

@@ -8,7 +8,7 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study.options import parse_options, read_options
 
 if TYPE_CHECKING:
-    from rankbound_study.data.negatives import Drawing
+    from rankbound_study.data.sampling import Drawing
     from rankbound_study.data.sources import Raw, RawSource
 
 # A step's digest has the imports of its own functions: every function imports what it needs.
@@ -16,15 +16,36 @@ if TYPE_CHECKING:
 
 def download(source: str, out: Path, mirror: str | None, description: str) -> None:
     """Fetch a raw archive, check its content, and state its terms."""
-    from rankbound_study.data import fetch
-
     raw = _described(source, description)
-    path = fetch.fetch(raw, out, mirror)
+    path = fetched(raw, out, mirror)
     print(f"{path}: {raw.title}, {'content as expected' if raw.is_checked else 'whose content has no checksums'}")
     for what, text in {"terms": raw.described.terms, "cite": raw.described.citation}.items():
         print(f"{what}: {text or 'not stated in the description'}")
     if raw.described.remark:
         print(f"note: {raw.described.remark}")
+
+
+def fetched(raw: "RawSource", out: Path, mirror: str | None = None) -> Path:
+    """Make sure that `out` is the file of a source with the right content, and return it, as `rankbound.io.fetch`.
+
+    A description without names of its archive has that of `out`, which the configuration gives. Another address changes
+    no data: the source says which content is right.
+    """
+    from functools import partial
+
+    from rankbound.io.fetch import Archive, fetch
+    from rankbound_study.data.sources import check_content
+
+    described = raw.described
+    archive = Archive(
+        raw.title,
+        names=described.archives or (out.name,),
+        addresses=described.addresses or (),
+        homepage=described.homepage or "",
+        check=partial(check_content, raw),
+        is_checked=raw.is_checked,
+    )
+    return fetch(archive, out, mirror)
 
 
 def convert(source: str, raw: list[Path], out: Path, description: str) -> None:
@@ -151,7 +172,7 @@ def sample(dataset: str, data: Path, folds: Path, out: Path, options: str) -> No
 def _drawing(dataset: str, text: str) -> tuple["Drawing", dict[str, float]]:
     """Return how to draw, and the options that the folds were made with."""
     from rankbound_study.config.data_sets import EVERY, PLAIN, Sampling
-    from rankbound_study.data.negatives import Drawing
+    from rankbound_study.data.sampling import Drawing
 
     given, defaults = parse_options(text), {**OF_LISTS["interactions"], "sampling": PLAIN._asdict()}
     nsr = given.pop("nsr", defaults["nsr"])
@@ -180,8 +201,7 @@ def distributions(metric: str, instances: list[Path], out: Path, options: str) -
 
     from rankbound.bounds.score_distribution import score_distributions
     from rankbound.bounds.tables import DistributionTables
-    from rankbound_study.data.distribution_files import write_distributions
-    from rankbound_study.data.reader import list_sizes
+    from rankbound_study.data.reader import list_sizes, write_distributions
 
     chosen, pairs = read_options(options, OF_DISTRIBUTIONS), list_sizes(instances)
     if not pairs:

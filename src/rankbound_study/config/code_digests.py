@@ -38,10 +38,13 @@ WHOLE = {
 """Modules that find all modules of packages at run time, with those packages."""
 
 ONLY_WITH = {
-    (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"): ("boosted-trees", "random-forest"),
-    (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"): ("lasso", "ridge"),
-    (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_ranker"): get_args(RankerName),
-    (f"{STUDY}.jobs.fitted", f"{STUDY}.models.cnn"): ("cnn",),
+    (f"{STUDY}.jobs.train_job", f"{STUDY}.jobs.fit_by_steps"): (
+        *("boosted-trees", "random-forest", "lasso", "ridge"),
+        *get_args(RankerName),
+    ),
+    (f"{STUDY}.jobs.fit_by_steps", f"{LIBRARY}.training.fitted"): get_args(RankerName),
+    (f"{STUDY}.jobs.fit_by_steps", f"{LIBRARY}.training.recipe"): get_args(RankerName),
+    (f"{STUDY}.jobs.models", f"{STUDY}.jobs.cnn"): ("cnn",),
     (f"{STUDY}.commands.data", f"{STUDY}.data.ratings"): ("ratings",),
     (f"{STUDY}.commands.data", f"{STUDY}.data.judged_files"): ("letor", "lightgbm", "table"),
     (f"{STUDY}.commands.data", f"{STUDY}.data.faces"): ("faces",),

@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -80,13 +79,11 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
     members = _list_zip(path, limits) if _is_zip(path) else _list_rar(path)
     if len(members) > limits.members:
         raise _refused(path, f"it has {len(members)} members, more than {limits.members}")
-    # Names that differ only in case or accent encoding are one file on some disks.
-    seen: dict[str, str] = {}
+    seen: set[str] = set()
     for member in members:
         name, size = member.name, member.size
         # No control characters, and no marks that make a name look like another one.
         malformed = not name or len(name) > MAXIMUM_NAME_LENGTH or not name.isprintable()
-        other = seen.setdefault(unicodedata.normalize("NFC", name).casefold().rstrip("/"), name)
         for is_wrong, reason in (
             (malformed, f"a member has the malformed name {name[:80]!r}"),
             (_OUTSIDE.search(name), f"member {name!r} points outside the archive"),
@@ -96,11 +93,11 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
                 not 0 <= size <= limits.member_bytes,
                 f"member {name!r} has {size} bytes, more than {limits.member_bytes}",
             ),
-            (other is not name and other == name, f"member {name!r} occurs twice"),
-            (other is not name, f"member {name!r} is the same file as {other!r} on some disks"),
+            (name in seen, f"member {name!r} occurs twice"),
         ):
             if is_wrong:
                 raise _refused(path, reason)
+        seen.add(name)
     total = sum(member.size for member in members)
     if total > limits.total_bytes:
         raise _refused(path, f"its members add up to {total} bytes, more than {limits.total_bytes}")

@@ -13,10 +13,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,11 @@ from rankbound.io.models import UNSEALED, check_memory, count_nulls, damage, ope
 SPLITS = ("train", "validation", "test")
 FOLDS = 5  # parts into which a user's relevant items, or generated lists, are cut
 LARGEST_PART = 2**31 - 1  # items of all lists of a part at most: Arrow's lists have offsets of 32 bits
+
+RATES = "rates"  # the table of what every rate of a grid reached
+SIDECARS = ("epochs", "predictions", RATES)  # the tables beside the runs of a job, whose names end in these
+WEIGHTS = "weights.safetensors"  # how the name of the weights beside them ends
+CONTROLS_FILE = "controls.parquet"  # the file name of the runs of models without training
 
 # Keys of the files' metadata.
 SCHEMA_KEY = "rankbound.schema"  # of every file: its contract's name and version
@@ -55,18 +59,17 @@ _WIDTH = re.compile(r"\[\d+\]")
 _FIELD = re.compile(r"\w+: ")
 
 
-@dataclass(frozen=True)
-class Contract:
+class Contract(NamedTuple):
     """Columns in order; those in `nullable` may hold nulls; `metrics` allows further columns of type float64."""
 
     name: str
     columns: Mapping[str, pa.DataType | str]
-    nullable: frozenset[str] = field(default=frozenset())
+    nullable: frozenset[str] = frozenset()
     metrics: bool = False
-    version: int = 1
 
     def __str__(self) -> str:
-        return f"{self.name}/{self.version}"
+        """Return the name with the version."""
+        return f"{self.name}/1"
 
 
 def _columns(text: str) -> dict[str, pa.DataType | str]:
@@ -108,7 +111,7 @@ _ROWS: Sequence[tuple[Any, ...]] = (
     ("runs", f"{_LIST}, drawing: int8, n: int32, p: int32, epoch: int32", _NSR_KEYS, True),
     ("epochs", f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double", _NSR_KEYS, True),
     (
-        "rates",
+        RATES,
         f"{_TRAINING}, learning_rate: double, epoch: int32, score: double, test_score: double, chosen: bool",
         _NSR_KEYS,
     ),
@@ -117,6 +120,11 @@ _ROWS: Sequence[tuple[Any, ...]] = (
 """Name, columns, and what else a contract has."""
 
 CONTRACTS: Mapping[str, Contract] = {name: Contract(name, _columns(text), *more) for name, text, *more in _ROWS}
+
+
+def beside(out: Path, ending: str) -> Path:
+    """Return the sidecar of the runs file `out`: min-max.epochs.parquet beside min-max.parquet."""
+    return out.with_name(f"{out.name.removesuffix('.parquet')}.{ending}")
 
 
 def origin(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -250,34 +258,27 @@ def count_rows(path: str | os.PathLike[str], contract: str) -> int:
 
 def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
     """Return which of the `allowed` contracts a file has, by its metadata; DataError if none."""
-    with closing(open_parquet(path)) as file:
-        found = (file.metadata.metadata or {}).get(SCHEMA_KEY.encode(), b"none").decode(errors="replace")
-    for name in allowed:
-        if found == str(CONTRACTS[name]):
-            return name
-    expected = " or ".join(str(CONTRACTS[name]) for name in allowed)
-    raise DataError(f"{path}: the metadata key {SCHEMA_KEY!r} should be {expected}, found {found!r}")
+    with _opened(path, *allowed) as file:
+        name: str = file.schema_arrow.metadata[SCHEMA_KEY.encode()].decode().partition("/")[0]
+        return name
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str], name: str, *, whole: bool = False) -> Iterator[pq.ParquetFile]:
+def _opened(path: str | os.PathLike[str], *names: str, whole: bool = False) -> Iterator[pq.ParquetFile]:
     """Open a file and check its version, and for `whole` reads its columns and whether they fit into memory.
 
     Damage that is noticed while it is open is a DataError, too.
     """
-    contract = CONTRACTS[name]
     with closing(open_parquet(path)) as file:
         try:
-            found = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY.encode())
-            version = None if found is None else found.decode(errors="replace")
-            if version != str(contract):
+            found = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY.encode(), b"none").decode(errors="replace")
+            if found not in (expected := [str(CONTRACTS[name]) for name in names]):
                 raise DataError(
-                    f"{path}: the metadata key {SCHEMA_KEY!r} should be {str(contract)!r}, found "
-                    f"{'none' if version is None else repr(version)}; this is another kind of file or one of another "
-                    "version: delete it and run the step that makes it again"
+                    f"{path}: the metadata key {SCHEMA_KEY!r} should be {' or '.join(expected)}, found {found!r}; this "
+                    "is another kind of file or one of another version: delete it and run the step that makes it again"
                 )
             if whole:
-                _check_columns(file.schema_arrow, contract, str(path))
+                _check_columns(file.schema_arrow, CONTRACTS[names[0]], str(path))
                 check_memory(file, path)
             yield file
         except damage() as error:
@@ -364,6 +365,13 @@ def strings_to_arrow(texts: Sequence[str]) -> pa.Array:
     return pa.Array.from_buffers(
         pa.string(), len(encoded), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
     )
+
+
+def with_key(key: Mapping[str, Any], columns: Mapping[str, Any], contract: str, rows: int) -> pa.Table:
+    """Return the columns of so many rows after those of the key, which all of them share."""
+    types = CONTRACTS[contract].columns
+    keyed = {name: repeated(value, types[name], rows) for name, value in key.items()}
+    return pa.table({**keyed, **columns})
 
 
 def repeated(value: str | int | None, kind: pa.DataType, count: int) -> pa.Array:

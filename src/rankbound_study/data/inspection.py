@@ -6,7 +6,6 @@ would change results without a word.
 
 import math
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +16,10 @@ import polars as pl
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.letor import LARGEST_LABEL
 from rankbound.texts import LONGEST_VALUE, is_number, quantity, shortened
-from rankbound_study.config.sections.description import FEWEST_PARTS, SUM, DescriptionKeys
-from rankbound_study.data.archives import list_members, open_member
+from rankbound_study.config.sections.description import SUM, DescriptionKeys
 from rankbound_study.data.sources import is_archive
 from rankbound_study.data.table_layout import (
     ANY,
-    DEALT,
-    LOOK,
     PARTS,
     Inspected,
     Said,
@@ -31,7 +27,6 @@ from rankbound_study.data.table_layout import (
     beginning_of,
     look_at_table,
     upper_quarter,
-    whole_lines,
 )
 
 MOST_RELEVANT, FEWEST_RELEVANT = 10, 5
@@ -39,6 +34,7 @@ MOST_RELEVANT, FEWEST_RELEVANT = 10, 5
 
 LARGEST_THRESHOLD = 1_000_000
 GROUPS = ".query"
+DEALT = f"topics are dealt to {PARTS} parts at random; files of folds can be named instead (docs/data.md)"
 _WORDS = {"train": "train training", "validation": "vali valid validation dev", "test": "test"}
 """Words in the names of the files of each split, in the order of descriptions."""
 
@@ -46,22 +42,23 @@ _FOLD = re.compile(r"(.*?)(\d+)$")
 _DIGITS = re.compile(r"\d+")
 _PART = re.compile(r"[A-Za-z_-]*\d+\.(txt|letor|dat)(\.gz)?")
 _QUERY = re.compile(rb"qid:(\S+)")
-_MOST_MEMBERS, _UNPACKED = 500, 2**28
-"""Members of an archive that are looked at, and bytes of a parquet file among them, which is read whole."""
 
 
 def inspect(path: Path, said: Said | None = None) -> Inspected:
-    """Return what a file, a folder or an archive is; ConfigError if that is not clear, with what was found."""
+    """Return what a file or a folder is; ConfigError if that is not clear, with what was found."""
     said = said or Said()
-    if path.is_dir():
-        return _folder(path, said)
-    if not path.is_file():
+    if not path.exists():
         raise ConfigError(f"{path}: there is no such file or folder")
-    return _archive(path, said) if is_archive(path) else _file(path, said)
+    if path.is_file() and is_archive(path):
+        raise ConfigError(f"{path}: it is an archive: unpack it, and give the folder")
+    found = _folder(path, said) if path.is_dir() else _file(path, said)
+    if "random_parts" in found.description:
+        found.notes.append(DEALT)
+    return found
 
 
 def with_relevance(found: Inspected, text: str | None) -> tuple[Inspected, dict[str, Any]]:
-    """Decide what is relevant, and into how many parts topics are dealt.
+    """Decide what is relevant.
 
     Args:
         found: what the files are.
@@ -74,7 +71,7 @@ def with_relevance(found: Inspected, text: str | None) -> tuple[Inspected, dict[
 
     Raises:
         UnclearError: numbers that may be counts or ratings, or several rows of a pair, with the flags that say which.
-        ConfigError: a threshold beyond all labels; too few topics.
+        ConfigError: a threshold beyond all labels.
     """
     if found.kind == "lists":
         return _of_lists(found, _threshold(found, text), text == ANY)
@@ -98,12 +95,12 @@ def with_relevance(found: Inspected, text: str | None) -> tuple[Inspected, dict[
     if text is None and "rating" not in columns:
         threshold = 1.0
     smallest = upper_quarter(found.labels) if threshold is None else threshold
-    if smallest > found.labels[-1] and found.topics is not None:
+    if smallest > found.labels[-1] and found.whole:
         raise ConfigError(
             f"--threshold {smallest:g}: the largest rating is {found.labels[-1]:g}, so that nothing would be relevant"
         )
     fewest = MOST_RELEVANT
-    if found.topics is not None:
+    if found.whole:
         counts = found.rated.filter(pl.col("rating") >= smallest).group_by("topic").len()["len"]
         # Fewer if less than half of all users have as many.
         fewest = MOST_RELEVANT if (counts >= MOST_RELEVANT).sum() * 2 >= len(counts) > 0 else FEWEST_RELEVANT
@@ -144,12 +141,6 @@ def _of_lists(found: Inspected, threshold: float | None, implicit: bool) -> tupl
             "items, or all items may be relevant, by grades. Say which: --threshold N if labels from N on are "
             "relevant; or write grades from 0 on, because AP and nRBP count every label above 0"
         )
-    parts = found.description.get("random_parts")
-    if parts is not None and found.topics is not None and FEWEST_PARTS <= found.topics < parts:
-        described = {**found.description, "random_parts": found.topics}
-        notes = [note for note in found.notes if note != DEALT]
-        notes.append(f"there are {found.topics} topics, so each is a part of its own: differences will hardly be found")
-        found = replace(found, description=described, notes=notes)
     is_binary = len(found.labels) <= 2 and 0.0 in found.labels
     return found, {"threshold": 1 if threshold is None and is_binary else threshold}
 
@@ -161,32 +152,10 @@ def _file(path: Path, said: Said) -> Inspected:
     if flags := [name for name, value in vars(said).items() if value is not None and name != "threshold"]:
         raise ConfigError(f"{path}: it is LETOR text, whose lines say what they hold: leave out --{' --'.join(flags)}")
     described = {"format": "letor" if is_letor else "lightgbm", "path": str(path), "random_parts": PARTS}
-    text, whole = beginning_of(path)
-    topics = len(set(_QUERY.findall(text)) if is_letor else groups.read_bytes().split()) if whole else None
-    return _of_text(path, described, [DEALT], topics)
+    return _of_text(path, described)
 
 
-def _archive(path: Path, said: Said) -> Inspected:
-    """Return what the beginnings of an archive's members are."""
-    with tempfile.TemporaryDirectory(prefix="rankbound-") as name:
-        folder = Path(name)
-        members = [member for member in list_members(path) if not member.name.endswith(".gz")]
-        for member in members[:_MOST_MEMBERS]:
-            to = folder / member.name
-            whole = to.suffix == ".parquet" and member.size <= _UNPACKED
-            with open_member(path, member.name) as stream:
-                start = stream.read(member.size if whole else 2 * LOOK)
-            to.parent.mkdir(parents=True, exist_ok=True)
-            to.write_bytes(start if len(start) == member.size else whole_lines(start))
-        try:
-            found = _folder(folder, said, alone=len(members) == 1)
-        except (ConfigError, DataError) as error:
-            plan = getattr(error, "plan", ())
-            raise UnclearError(str(error).replace(name, str(path)), plan) from error
-        return replace(found, description={**found.description, "path": str(path)})
-
-
-def _folder(path: Path, said: Said, alone: bool = False) -> Inspected:
+def _folder(path: Path, said: Said) -> Inspected:
     files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     for names in _named_splits(files):
         if (found := _of_splits(path, names, files, said)) is not None:
@@ -196,7 +165,11 @@ def _folder(path: Path, said: Said, alone: bool = False) -> Inspected:
     parts.sort(key=lambda file: int(_DIGITS.findall(file)[0]))
     if len(parts) == len(files) >= 3:
         return _of_text(path / parts[0], {"format": "letor", "path": str(path), "parts": parts})
-    return _only_one(path, files, said, alone)
+    raise ConfigError(
+        f"{path}: found {', '.join(files[:8]) or 'nothing'}; expected LETOR text as Fold1/train.txt, Fold1/vali.txt, "
+        "Fold1/test.txt, ..., as parts S1.txt, S2.txt, ..., or as one train and test file, or ratings in such folders "
+        "or files: name a single file with data, or write the description by hand (docs/data.md)"
+    )
 
 
 def _named_splits(files: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -233,29 +206,7 @@ def _of_splits(path: Path, names: Mapping[str, Any], files: Sequence[str], said:
     except (ConfigError, DataError):
         return None
     kept = {key: value for key, value in table.description.items() if key not in ("path", "random_parts")}
-    notes = [note for note in table.notes if note != DEALT]
-    return replace(table, description={**kept, **lists}, notes=notes, topics=None)
-
-
-def _only_one(path: Path, files: Sequence[str], said: Said, alone: bool) -> Inspected:
-    """Return what the only file with data is, such as the ratings beside the titles of the items."""
-    found = {}
-    for file in files:
-        try:
-            found[file] = _file(path / file, said)
-        except (ConfigError, DataError):
-            if alone:
-                raise
-    if len(found) == 1:
-        ((name, one),) = found.items()
-        return replace(one, description={**one.description, "path": str(path), **({} if alone else {"files": [name]})})
-    shown = ", ".join([*found, *(file for file in files if file not in found)][:8]) or "nothing"
-    raise ConfigError(
-        f"{path}: found {shown}{', of which several have data' if found else ''}; expected LETOR text as "
-        "Fold1/train.txt, Fold1/vali.txt, Fold1/test.txt, ..., as parts S1.txt, S2.txt, ..., or as one train and test "
-        "file, ratings in such folders or files, or a single file with data: name it, or write the description by hand "
-        "(docs/data.md)"
-    )
+    return replace(table, description={**kept, **lists}, whole=False)
 
 
 def _split_of(name: str) -> str | None:
@@ -269,7 +220,7 @@ def _is_letor(path: Path) -> bool:
     return len(tokens) > 1 and tokens[1].startswith(b"qid:")
 
 
-def _of_text(path: Path, described: dict[str, Any], notes: Sequence[str] = (), topics: int | None = None) -> Inspected:
+def _of_text(path: Path, described: dict[str, Any]) -> Inspected:
     """Return what LETOR text is: label, query and features by number. The converter names labels that are no numbers.
 
     Labels, and the rows of the plan, are those of the first lines.
@@ -282,4 +233,4 @@ def _of_text(path: Path, described: dict[str, Any], notes: Sequence[str] = (), t
     rows = f"{quantity(len(lines), 'row')}, the whole of {path.name}" if whole else f"the first rows of {path.name}"
     shown = [f"row {number}: {shortened(line, LONGEST_VALUE)}" for number, line in enumerate(lines[:3], start=1)]
     plan = [f"{rows}{queries}", "a label, the query by qid, and features by number, in each line", *shown]
-    return Inspected("lists", described, sorted(filter(math.isfinite, labels)), [*notes], topics, plan=plan)
+    return Inspected("lists", described, sorted(filter(math.isfinite, labels)), plan=plan)

@@ -12,12 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
-from tqdm.utils import CallbackIOWrapper
 
 from rankbound.errors import DataError
 from rankbound.io import letor
@@ -29,8 +27,8 @@ from rankbound_study.data.sources import Raw, as_file, require_sizes
 
 _GROUP_BYTES = 16 * 2**20
 
-Reader = Callable[[str, set[str], Callable[[int], object]], Iterator[pa.Table]]
-"""From the name of a member, the topics seen so far, and a function of the numbers of bytes read, to its lists."""
+Reader = Callable[[str, set[str]], Iterator[pa.Table]]
+"""From the name of a member, and the topics seen so far, to its lists."""
 
 
 def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
@@ -75,12 +73,10 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
         if described.given_folds:
             seen.clear()
 
-    # disable=None: no bar unless the output is a terminal.
-    total = sum(map(sizes.__getitem__, files.values()))
-    bar = tqdm(total=total, unit="B", unit_scale=True, desc=raw.source.name, disable=None)
-    with bar, open_writer(out, "lists", {DATASET_KEY: raw.source.name}) as write:
-        for wanted, name in files.items():
-            lists = new_lists(reader(name, seen, bar.update), places.setdefault(wanted, []))
+    with open_writer(out, "lists", {DATASET_KEY: raw.source.name}) as write:
+        # disable=None: no bar unless the output is a terminal.
+        for wanted, name in tqdm(files.items(), unit="file", desc=raw.source.name, disable=None):
+            lists = new_lists(reader(name, seen), places.setdefault(wanted, []))
             for table in _ahead(_grouped(lists)):
                 write(table)
                 rows += len(table.column("items").combine_chunks().flatten())
@@ -109,16 +105,15 @@ def _of_text(raw: Raw, names: Collection[str]) -> Reader:
         with raw.open(name) as stream:
             width = max(width, letor.extent(stream, raw.where(name)).largest)
 
-    def read(name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
+    def read(name: str, seen: set[str]) -> Iterator[pa.Table]:
         nonlocal first
         where = raw.where(name)
-        with raw.open(name) as text:
-            stream = cast("BinaryIO", CallbackIOWrapper(on_bytes, text, "read"))
+        with raw.open(name) as stream:
             if described.format == "lightgbm":
                 beside = raw.find(name + described.groups)
                 with raw.open(beside) as lines:
                     sizes = letor.group_sizes(lines, raw.where(beside))
-                stream = letor.with_query_ids(text, sizes, where, first)
+                stream = letor.with_query_ids(stream, sizes, where, first)
                 first += len(sizes)
             yield from letor.read_lists(stream, max(width, 1), where, seen=seen, largest_label=largest)
         if not width:
@@ -141,7 +136,7 @@ def _of_tables(raw: Raw) -> Reader:
     columns = Columns(named.topic, named.item, named.relevance or "relevance")
     features: Sequence[str] | None = named.features
 
-    def read(name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
+    def read(name: str, _: set[str]) -> Iterator[pa.Table]:
         nonlocal features
         where, largest = raw.where(name), described.largest_label or letor.LARGEST_LABEL
         with as_file(raw, name) as lies, _graded(lies, columns.relevance, described.labels, where) as path:

@@ -1,4 +1,7 @@
-"""Read instances for training: flat NumPy arrays per fold and split, views of Arrow's memory where possible."""
+"""Read instances for training, as flat NumPy arrays per fold and split; and score distributions of their lists.
+
+Arrays are views of Arrow's memory where possible.
+"""
 
 import json
 import os
@@ -6,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +27,18 @@ from rankbound_study.data.contracts import (
     read_metadata,
     read_row_groups,
     read_table,
+    to_arrow,
     to_numpy,
+    write_table,
 )
 
+if TYPE_CHECKING:
+    from rankbound.bounds.tables import DistributionTables
+
 Path = str | os.PathLike[str]
+
+SAMPLES_KEY, TILT_KEY = "rankbound.samples", "rankbound.tilt"
+"""Metadata of a file of distributions: the number of random orders, and the tilt if it is not 1."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +181,68 @@ def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
     """Return the distinct (N, P) with 0 < P < N, ascending, of all lists of instances files (see `pairs`)."""
     pairs = set().union(*(read_instances(path).pairs() for path in paths))
     return sorted((n, p) for n, p in pairs if 0 < p < n)
+
+
+def write_distributions(tables: "DistributionTables", path: Path) -> None:
+    """Write a parquet file of the contract `distributions`: by rename, the same bytes for the same tables.
+
+    Raises:
+        ValueError: for graded lists, or several numbers of samples: the contract has (N, P) and one number of samples.
+    """
+    samples = np.unique(tables.samples).tolist()
+    if tables.grades or len(samples) != 1:
+        raise ValueError(
+            f"found {len(tables.grades)} tables of graded lists and the numbers of samples {samples}, expected "
+            "binary lists and one number of samples in a file"
+        )
+
+    def lists(values: npt.NDArray[np.float64]) -> pa.ListArray:
+        return pa.ListArray.from_arrays(to_arrow(tables.offsets.astype(np.int32)), to_arrow(values))
+
+    table = pa.table(
+        {
+            "metric": pa.array([tables.metric] * len(tables), pa.string()),
+            "n": to_arrow(tables.n.astype(np.int32)),
+            "p": to_arrow(tables.p.astype(np.int32)),
+            **{name: to_arrow(column) for name, column in tables.columns.items()},
+            "support": lists(tables.support),
+            "probability": lists(tables.probability),
+        }
+    )
+    tilt = {} if tables.tilt == 1 else {TILT_KEY: repr(tables.tilt)}
+    write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(samples[0]), **tilt})
+
+
+def read_distributions(path: Path) -> "DistributionTables":
+    """Read a file that `write_distributions` wrote.
+
+    Raises:
+        DataError: the file is of another kind.
+    """
+    from rankbound.bounds.tables import COLUMNS, DistributionTables
+
+    metadata = read_metadata(path, "distributions")
+    samples, tilt = metadata.get(SAMPLES_KEY, ""), metadata.get(TILT_KEY, "1.0")
+    table = read_table(path, "distributions").combine_chunks()
+    metrics = table.column("metric").unique().to_pylist()
+    if len(metrics) != 1 or not samples.isdigit():
+        raise DataError(
+            f"{path}: found the metrics {metrics} and {SAMPLES_KEY} {samples!r}, expected one metric and a number; "
+            "make the file again with `python -m rankbound_study distributions`"
+        )
+    columns = {name: to_numpy(table.column(name)) for name in ("n", "p", *COLUMNS)}
+    support, probability = (table.column(name).combine_chunks() for name in ("support", "probability"))
+    return DistributionTables(
+        metric=metrics[0],
+        n=columns.pop("n").astype(np.int64),
+        p=columns.pop("p").astype(np.int64),
+        offsets=to_numpy(support.offsets).astype(np.int64),
+        support=to_numpy(support.values),
+        probability=to_numpy(probability.values),
+        columns=columns,
+        samples=np.full(len(table), int(samples)),
+        tilt=float(tilt),
+    )
 
 
 def merge(train: Split, validation: Split) -> Split:

@@ -26,10 +26,10 @@ from rankbound_study.data.contracts import (
     origin,
     read_metadata,
     read_table,
-    repeated,
     strings_to_arrow,
     to_arrow,
     to_numpy,
+    with_key,
     write_table,
 )
 from rankbound_study.data.images import Faces, read_faces
@@ -116,7 +116,7 @@ def split_ratings(
         for split in filter(with_training.__contains__, SPLITS):
             rows = to_arrow(with_training[split])
             pairs = {name: table.column(name).take(rows) for name in ("topic", "item")}
-            tables.append(_table(number, split, len(rows), pairs))
+            tables.append(with_key({"fold": number, "split": split}, pairs, "interaction-splits", len(rows)))
     kept_notes = {**origin(metadata), OPTIONS_KEY: json.dumps(options, sort_keys=True)}
     contract = "interaction-splits" if chosen else "interaction-folds"
     write_table(pa.concat_tables(tables), out, contract, metadata=kept_notes)
@@ -258,7 +258,8 @@ def split_lists(
                         f"{where}: a topic is in several files of {split}, or twice in one: remove the copies"
                     )
                 owners[topic] = split
-            tables.append(_table(fold, split, len(chosen[split]), {"list": to_arrow(chosen[split].astype(np.int32))}))
+            rows = {"list": to_arrow(chosen[split].astype(np.int32))}
+            tables.append(with_key({"fold": fold, "split": split}, rows, "list-splits", len(chosen[split])))
     notes = {**origin(metadata), TOPICS_KEY: digest_of(topics)}
     write_table(pa.concat_tables(tables), out, "list-splits", metadata=notes)
 
@@ -282,11 +283,6 @@ def _named(
     if unknown is not None:
         raise DataError(f"{where}: it has no {what} of {unknown!r}, which fold {fold} names; convert the data anew")
     return {split: np.concatenate([files[name] for name in names]) for split, names in named.items()}
-
-
-def _table(fold: int, split: str, count: int, columns: Mapping[str, Any]) -> pa.Table:
-    key = {"fold": repeated(fold, pa.int8(), count), "split": repeated(split, pa.string(), count)}
-    return pa.table({**key, **columns})
 
 
 def fold_images(
@@ -313,8 +309,8 @@ def fold_images(
             if not (part == index).any():
                 raise DataError(f"{images}: {len(faces)} faces leave the {split} part of fold {fold} empty")
         splits = strings_to_arrow([SPLITS[index] for index in part.tolist()])
-        numbers = repeated(fold, pa.int8(), len(faces))
-        tables.append(pa.table({"fold": numbers, "split": splits, "face": strings_to_arrow(faces.names)}))
+        columns = {"split": splits, "face": strings_to_arrow(faces.names)}
+        tables.append(with_key({"fold": fold}, columns, "image-folds", len(faces)))
     options = {"folds": folds, "seed": seed, "test_share": test_share, "validation_share": validation_share}
     notes = {**origin(faces.metadata), OPTIONS_KEY: json.dumps(options, sort_keys=True)}
     write_table(pa.concat_tables(tables), out, "image-folds", [len(faces)] * folds, notes)

@@ -38,7 +38,7 @@ from rankbound_study.data.contracts import (
     judged_table,
     write_table,
 )
-from rankbound_study.data.image_hash import perceptual_hashes, write_images
+from rankbound_study.data.faces import perceptual_hashes, write_images
 from rankbound_study.data.images import CHANNELS, SIDE, Pixels
 
 Floats = npt.NDArray[np.float64]

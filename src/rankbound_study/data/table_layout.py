@@ -20,10 +20,9 @@ from rankbound.io.table_columns import OTHER_NAMES, has_no_name, notations, told
 from rankbound.io.text_files import open_unpacked, separator_of
 from rankbound.texts import LONGEST_VALUE, is_number, printable, quantity, shortened
 from rankbound_study.config.sections.description import HIGHEST, LAST, LATIN_1, RATINGS, REPEATS, SUM, TEXTS, UTF_8
-from rankbound_study.data.ratings import JSON, TIMES, fields_of
+from rankbound_study.data.ratings import TIMES, fields_of
 
-PARTS = 5
-DEALT = f"topics are dealt to {PARTS} parts at random; files of folds can be named instead (docs/data.md)"
+PARTS = 5  # to which topics are dealt, where no files of folds are named
 LOOK, LOOK_VALUES = 2**19, 500_000
 """The beginning of a file that is looked at: bytes of text, and values of a table in parquet."""
 
@@ -55,15 +54,6 @@ _STEMS = {
 }
 """Usual names of columns beside the library's `OTHER_NAMES`, in small letters, without `_`; those of topics and items
 may end in `id`."""
-
-_LABELS = (
-    ("bad", "fair", "good", "excellent", "perfect"),
-    ("irrelevant", "relevant"),
-    ("dislike", "like"),
-    ("no", "yes"),
-    ("false", "true"),
-)
-"""Labels in words whose order is known: the five of web search engines, and answers."""
 
 _TYPED = re.compile(r":(token|float)(_seq)?$")  # the end of a column's name in RecBole's files
 _WHOLE = r"^-?(0|[1-9]\d{0,9})$"
@@ -102,7 +92,7 @@ class Inspected:
         description: the description of the data set.
         labels: the labels or ratings in the part that was read, ascending.
         notes: what the user should know of it.
-        topics: the number of topics, if the whole of the only file was read.
+        whole: the whole of the only file was read.
         rated: the users (`topic`) and their ratings (`rating`) in that part, a row per pair.
         unclear: what may have two meanings unless every pair is relevant, with the flags that say which.
         counts: why the ratings may be counts, or zeros no ratings; empty if they are ratings.
@@ -113,7 +103,7 @@ class Inspected:
     description: dict[str, Any]
     labels: list[float]
     notes: list[str] = field(default_factory=list)
-    topics: int | None = None
+    whole: bool = False
     rated: Any = None
     unclear: str = ""
     counts: str = ""
@@ -147,30 +137,30 @@ class _Look:
 
     Attributes:
         frame, texts: its rows, with types and as they are written.
-        layout: the keys of its description that say how to read it; none for parquet and JSON lines.
+        layout: the keys of its description that say how to read it; none for parquet.
         whole: there are no other rows.
         named: a line, or the format, names the columns.
+        labels: the key of its description for labels in words, if they are.
     """
 
     def __init__(self, path: Path, said: Said) -> None:
         self.path, self.said, self.layout = path, said, dict[str, Any]()
         self.named, self.notes = True, list[str]()
+        self.labels = {"labels": list(said.labels)} if said.labels else {}
         if path.suffix == ".parquet":
             scan = pl.scan_parquet(path)
             rows = max(1, LOOK_VALUES // max(1, scan.collect_schema().len()))
             self.frame = scan.head(rows).collect()
             self.whole = len(self.frame) < rows
-        else:
-            text, self.whole = beginning_of(path)
-            is_json = text.startswith(JSON)
-            try:
-                self.frame = pl.read_ndjson(text, infer_schema_length=None) if is_json else self._delimited(text)
-            except pl.exceptions.PolarsError as error:
-                kind = "JSON lines" if is_json else f"columns separated by {self.layout['separator']!r}"
-                raise DataError(f"{path}: not read as {kind}: {error}") from error
-        if not self.layout:
             flat = [name for name, kind in self.frame.schema.items() if not kind.is_nested()]
             self.texts = self.frame.select(pl.col(flat).cast(pl.String))
+        else:
+            text, self.whole = beginning_of(path)
+            try:
+                self.frame = self._delimited(text)
+            except pl.exceptions.PolarsError as error:
+                separator = self.layout["separator"]
+                raise DataError(f"{path}: not read as columns separated by {separator!r}: {error}") from error
 
     def _delimited(self, text: bytes) -> pl.DataFrame:
         """Read the rows, after finding their encoding and separator, and whether a line names the columns."""
@@ -257,9 +247,6 @@ class _Look:
         names = self.texts.columns
         if value in names:
             return value
-        alike = [name for name in names if _letters(name) == _letters(value)]
-        if len(alike) == 1:
-            return alike[0]
         if value.isascii() and value.isdigit() and 1 <= int(value) <= len(names):
             return str(names[int(value) - 1])
         shown = shortened(", ".join(names), LONGEST_VALUE)
@@ -344,27 +331,25 @@ class _Look:
             )
         return chosen
 
-    def rows_in_words(self) -> str:
+    def plan(self, columns: Mapping[str, str], counted: str = "") -> list[str]:
+        """Return how the table is read, and the first rows of the columns as they are read."""
         rows = quantity(len(self.texts), "row")
-        return f"{rows}, the whole file" if self.whole else f"the first {rows} of the file"
+        size = f"{rows}, the whole file" if self.whole else f"the first {rows} of the file"
+        how = "parquet, which names the columns"
+        if self.layout:
+            names = "the first line names them" if self.named else "no line names them: they have numbers from 1"
+            encoding = f", in {self.layout['encoding']}" if self.layout["encoding"] != UTF_8 else ""
+            how = f"columns separated by {self.layout['separator']!r}{encoding}; {names}"
+        shown = self.texts.head(_ROWS).select(columns.values()).rows()
+        texts = ([f"{role} {value!r}" for role, value in zip(columns, row, strict=True)] for row in shown)
+        return [
+            size + counted,
+            how,
+            *(f"row {number}: {', '.join(text)}" for number, text in enumerate(texts, start=1)),
+        ]
 
-    def how(self) -> str:
-        """Return how its columns are separated and named."""
-        if not self.layout:
-            kind = "parquet, which names" if self.path.suffix == ".parquet" else "JSON lines, which name"
-            return f"{kind} the columns"
-        names = "the first line names them" if self.named else "no line names them: they have numbers from 1"
-        encoding = f", in {self.layout['encoding']}" if self.layout["encoding"] != UTF_8 else ""
-        return f"columns separated by {self.layout['separator']!r}{encoding}; {names}"
-
-    def first_rows(self, columns: Mapping[str, str]) -> list[str]:
-        """Return the first rows as they are read."""
-        rows = self.texts.head(_ROWS).select(columns.values()).rows()
-        texts = ([f"{role} {value!r}" for role, value in zip(columns, row, strict=True)] for row in rows)
-        return [f"row {number}: {', '.join(text)}" for number, text in enumerate(texts, start=1)]
-
-    def values(self, column: str) -> tuple[pl.Series, list[str] | None]:
-        """Return the numbers of a column, and its labels if they are words.
+    def values(self, column: str) -> pl.Series:
+        """Return the numbers of a column, or the places of its words among the labels.
 
         Raises:
             ConfigError: it has no numbers, or some words among them.
@@ -374,14 +359,12 @@ class _Look:
         known = texts.drop_nulls()
         if known.is_empty():
             raise ConfigError(f"{where} has no values; expected numbers")
-        occurring, styles = set(known.unique()), (str.lower, str.capitalize, str.upper)
-        ordered = (list(map(style, labels)) for labels in _LABELS for style in styles)
-        labels = list(self.said.labels or next((labels for labels in ordered if occurring <= set(labels)), ()))
-        if labels:
+        if self.said.labels:
+            labels = list(self.said.labels)
             unknown = known.filter(~known.is_in(labels))
             if len(unknown):
                 raise ConfigError(f"{where} holds {unknown[0]!r}, which is none of --labels {','.join(labels)}")
-            return texts.replace_strict(labels, range(len(labels)), return_dtype=pl.Float64), labels
+            return texts.replace_strict(labels, range(len(labels)), return_dtype=pl.Float64)
         numbers = known.cast(pl.Float64, strict=False)
         if numbers.null_count() == len(known) and notations(known) != {"texts"}:
             words = known.unique(maintain_order=True).to_list()
@@ -394,13 +377,12 @@ class _Look:
             raise ConfigError(
                 f"{where} holds {known.filter(numbers.is_null())[0]!r}, expected numbers, with a decimal point"
             )
-        return texts.cast(pl.Float64), None
+        return texts.cast(pl.Float64)
 
     def _unclear(self, message: str, rows: Sequence[str] | None = None) -> UnclearError:
         """Return the error, with how it is read so far as its plan."""
         if rows is None:
-            columns = {f"{name!r}:": name for name in self.texts.columns}
-            rows = [self.rows_in_words(), self.how(), *self.first_rows(columns)]
+            rows = self.plan({f"{name!r}:": name for name in self.texts.columns})
         return UnclearError(f"{self.path}: {message}", rows)
 
 
@@ -409,17 +391,15 @@ def _judged(look: _Look, roles: Mapping[str, str]) -> Inspected:
     columns = {role: roles[role] for role in _JUDGED_ROLES if role in roles}
     labels = look.frame[columns["relevance"]]
     is_boolean = labels.dtype == pl.Boolean and look.said.labels is None
-    numbers, words = (labels.cast(pl.Float64), None) if is_boolean else look.values(columns["relevance"])
+    numbers = labels.cast(pl.Float64) if is_boolean else look.values(columns["relevance"])
     described: dict[str, Any] = {"format": TABLE, "path": str(look.path), "columns": columns}
-    described |= {**({} if words is None else {"labels": words}), "random_parts": PARTS}
+    described |= {**look.labels, "random_parts": PARTS}
     features, left_out = look.features(roles)
     shown = printable(shortened(", ".join(features), LONGEST_VALUE)) or "missing"
-    notes = [*look.notes, *_taken(columns), *_graded(words), f"the features are {shown}"]
+    notes = [*look.notes, *_taken(columns), *_graded(look.labels), f"the features are {shown}"]
     notes += [f"left out, unless `features` names them, are {listed(left_out)}"] if left_out else []
-    count = look.texts[columns["topic"]].n_unique()
-    plan = [f"{look.rows_in_words()}, {quantity(count, 'topic')}", look.how(), *look.first_rows(columns)]
-    topics = count if look.whole else None
-    return Inspected("lists", described, _finite(numbers), [*notes, DEALT], topics, plan=plan)
+    plan = look.plan(columns, f", {quantity(look.texts[columns['topic']].n_unique(), 'topic')}")
+    return Inspected("lists", described, _finite(numbers), notes, look.whole, plan=plan)
 
 
 def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
@@ -446,11 +426,9 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
         notes.append("users or items are not whole numbers below 2,147,483,648, so both are read as texts")
     rated, why, repeats = pairs.with_columns(pl.lit(1.0).alias("rating")), "", look.said.repeats
     if rating is not None and look.said.threshold != ANY:
-        numbers, words = look.values(rating)
-        if words is not None:
-            described["labels"] = words
-            notes += _graded(words)
-        rated = pairs.with_columns(numbers.alias("rating"))
+        described |= look.labels
+        notes += _graded(look.labels)
+        rated = pairs.with_columns(look.values(rating).alias("rating"))
     twice = pairs.is_duplicated()
     unclear = ""
     if twice.any() and rating is not None and repeats is None:
@@ -473,16 +451,15 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
         notes.append("there is no rating: every pair is relevant")
     elif "labels" not in described:
         why = _why_counts(rated["rating"], labels, rating)
-    users = rated["topic"].n_unique()
     values = ""
     if len(labels) > 1:
         median: Any = rated["rating"].median()
         values = f"; ratings from {labels[0]:g} to {labels[-1]:g}, median {median:g}"
-    counted = f"{quantity(users, 'user')}, {quantity(rated['item'].n_unique(), 'item')}{values}"
-    plan = [f"{look.rows_in_words()}: {counted}", look.how(), *look.first_rows(columns)]
-    described["columns"], topics = columns, users if look.whole else None
+    users, items = rated["topic"].n_unique(), rated["item"].n_unique()
+    plan = look.plan(columns, f": {quantity(users, 'user')}, {quantity(items, 'item')}{values}")
+    described["columns"] = columns
     rated = rated.select("topic", "rating")
-    return Inspected("interactions", described, labels, notes, topics, rated, unclear, why, plan)
+    return Inspected("interactions", described, labels, notes, look.whole, rated, unclear, why, plan)
 
 
 def _why_counts(ratings: Any, labels: Sequence[float], name: str) -> str:
@@ -534,8 +511,8 @@ def _is_named(name: str, role: str, stems: Sequence[str] | None = None) -> bool:
     return letters in stems or (role in ("topic", "item") and letters.endswith("id") and letters[:-2] in stems)
 
 
-def _graded(labels: Sequence[str] | None) -> list[str]:
-    return [f"labels are {', '.join(f'{word} = {grade}' for grade, word in enumerate(labels))}"] if labels else []
+def _graded(key: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"labels are {', '.join(f'{word} = {grade}' for grade, word in enumerate(of))}" for of in key.values()]
 
 
 def _taken(columns: Mapping[str, str]) -> list[str]:

@@ -174,7 +174,7 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
         DataError: there are no predictions.
         ConfigError: no predictions match; the text says whether there are matching runs without predictions.
     """
-    # Pieces of unfinished jobs are in folders of their own (`rankbound_study.jobs.shards`).
+    # Pieces of unfinished jobs are in folders of their own (`rankbound_study.jobs.running`).
     files = [results] if results.is_file() else sorted((results / "runs").rglob(f"*{ENDING}"))
     files = [file for file in files if not any(part.endswith(".shards") for part in file.relative_to(results).parts)]
     if not files:

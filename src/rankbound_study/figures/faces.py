@@ -10,7 +10,7 @@ import polars as pl
 from rankbound.texts import derive_seed
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.data.contracts import read_row_groups
-from rankbound_study.data.image_hash import Bits
+from rankbound_study.data.faces import Bits
 from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
@@ -148,7 +148,7 @@ COLUMNS = 4
 )
 def near_duplicates(files: StudyFiles) -> Any:
     """Draw a row of pairs per stretch of distances; titles are black where pairs are grouped, else coloured."""
-    from rankbound_study.data.image_hash import THRESHOLD, example_pairs
+    from rankbound_study.data.faces import THRESHOLD, example_pairs
 
     if files.images is None:
         return style.remark(f"No faces to draw.\n{what_is_missing(TABLES[1])}")
@@ -182,7 +182,7 @@ def near_duplicates(files: StudyFiles) -> Any:
 
 
 def _hashes(files: StudyFiles, faces: Faces) -> Bits:
-    from rankbound_study.data.image_hash import perceptual_hashes
+    from rankbound_study.data.faces import perceptual_hashes
 
     some = [
         perceptual_hashes(

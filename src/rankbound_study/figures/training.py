@@ -6,9 +6,9 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.data.contracts import RATES
 from rankbound_study.figures import style
 from rankbound_study.figures.catalogue import Catalogue, FigureSpec
-from rankbound_study.jobs.files import RATES
 from rankbound_study.results.scores import losses as losses_of
 from rankbound_study.results.scores import of_data_set, place
 from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs

@@ -8,8 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from rankbound.errors import DataError
-from rankbound_study.data.contracts import read_table, write_table
-from rankbound_study.jobs.files import CONTROLS_FILE, RATES, beside
+from rankbound_study.data.contracts import CONTROLS_FILE, RATES, beside, read_table, write_table
 from rankbound_study.vocabulary import JUDGED_BY, LAST
 
 # A mean this far below a random ordering's, in units of the metric, and more than chance does to so few topics, is a

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from rankbound.errors import ConfigError
-from rankbound.lists import Lists
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 from rankbound_study.config.job import TrainingJob
+from rankbound_study.data.images import CHANNELS
 from rankbound_study.data.reader import Split, pairs_of_lists
 from rankbound_study.jobs.parts import FoldParts, StudyData
 from rankbound_study.jobs.weighting import list_weights
-from rankbound_study.models.layers import CHANNELS
 from rankbound_study.vocabulary import ListWeights
 
 Integers = npt.NDArray[np.int64]
@@ -71,36 +70,6 @@ def value_examples(job: TrainingJob, data: StudyData, fold: int) -> tuple[Part, 
     values = data.values.index_select(0, part.items)
     scale = ValueScale.of(values)
     return replace(part, relevance=scale.scaled(values)), scale
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """Training items as rows of a table, on the CPU: a label each, and a weight, or the lists that they belong to."""
-
-    items: Tensor
-    labels: Tensor
-    weights: Tensor | None
-    lists: Lists | None
-
-    def spread(self, part: Part) -> Tensor:
-        """Return the row of each item of `part`, from which these rows were made."""
-        items = part.items.cpu()
-        return torch.arange(len(items)) if self.weights is None else torch.searchsorted(self.items, items)
-
-
-def pooled_rows(part: Part, least: float | None) -> TableRows:
-    """Return the distinct items of `part`, ascending, with mean relevance label and, as weight, number of occurrences.
-
-    With `least`, labels of at least that count 1 and others 0, so the mean is the share of an item's occurrences that
-    are relevant: a face that is the older one of two pairs and the younger one of a third has 2/3. A logistic or
-    squared loss of these shares, weighted by the counts, differs from that of all occurrences by a constant.
-    """
-    items, place, counts = torch.unique(part.items.cpu(), return_inverse=True, return_counts=True)
-    grades = part.relevance.cpu().to(torch.float64)
-    if least is not None:
-        grades = (grades >= least).to(torch.float64)
-    total = torch.zeros(len(items), dtype=torch.float64).index_add_(0, place, grades)
-    return TableRows(items, total / counts, counts.to(torch.float64), None)
 
 
 def _single(topics: Integers, items: Integers, relevance: npt.NDArray[np.int8]) -> Split:

@@ -13,16 +13,34 @@ from torch import Tensor
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.lists import Lists, as_tensor
-from rankbound.metrics import metric
+from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import values_of
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import Epoch, Part
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.data.contracts import CONTRACTS, repeated, strings_to_arrow, to_arrow
+from rankbound_study.data.contracts import strings_to_arrow, to_arrow, with_key
 from rankbound_study.data.images import read_faces, read_image_features, read_pixels
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
-from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.vocabulary import JUDGED_BY
+
+# Metric columns of the runs table, one value per topic.
+RUN_METRICS = (
+    "nDCG",
+    "AP",
+    "RR",
+    "nRBP(p=0.8)",
+    "nRBP(p=0.9)",
+    "nRBP(p=0.95)",
+    "P@5",
+    "P@10",
+    "PairAccuracy",
+    *(f"nDCG@{k}" for k in range(1, 21)),
+)
+
+# Metrics whose means are kept for every epoch and part, of bounded runs and of methods.
+EPOCH_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
+METHOD_EPOCH_METRICS = ("nDCG@10", "AP", "PairAccuracy")
 
 
 @dataclass(frozen=True)
@@ -211,6 +229,17 @@ def _pairs(split: Split, instances: FoldedLists) -> _Integers:
     return pairs
 
 
+def judge_of(job: TrainingJob) -> Metric:
+    """Return the metric that selects an epoch, and that tables show."""
+    return metric(job.judged_by or JUDGED_BY.get(job.loss, job.loss))
+
+
+def epoch_metrics(job: TrainingJob) -> list[Metric]:
+    """Return the metrics whose means are kept for every epoch and part."""
+    usual = METHOD_EPOCH_METRICS if job.method else EPOCH_METRICS
+    return [metric(name) for name in dict.fromkeys((*usual, *filter(None, [job.judged_by])))]
+
+
 def run_rows(
     key: Mapping[str, Any],
     selection: str,
@@ -258,10 +287,3 @@ def epoch_rows(key: Mapping[str, Any], epochs: Sequence[Epoch]) -> pa.Table:
         **{name: to_arrow(np.array([means[name] for _, _, means in rows], np.float64)) for name in names},
     }
     return with_key(key, columns, "epochs", len(rows))
-
-
-def with_key(key: Mapping[str, Any], columns: Mapping[str, pa.Array], contract: str, rows: int) -> pa.Table:
-    """Return the columns of so many rows after those of the key, which all of them share."""
-    types = CONTRACTS[contract].columns
-    keyed = {name: repeated(value, types[name], rows) for name, value in key.items()}
-    return pa.table({**keyed, **columns})

@@ -20,8 +20,7 @@ from rankbound.texts import derive_seed
 from rankbound_study.data.contracts import open_writer, origin, read_table, strings_to_arrow, to_arrow, write_table
 from rankbound_study.data.images import read_faces, read_pixels
 from rankbound_study.data.sources import RawFile, find_source
-from rankbound_study.jobs.determinism import use_fixed_algorithms
-from rankbound_study.jobs.shards import Shards
+from rankbound_study.jobs.running import Shards, device_of, use_fixed_algorithms
 from rankbound_study.vocabulary import VGG16_FILE
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
@@ -207,7 +206,7 @@ def features(
     the published weights expect 224; the paper does not state its size.
     """
     use_fixed_algorithms()
-    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    where = device_of(device)
     model, faces = read_weights(weights).to(where), read_faces(images)
     with Shards(out, f"{CHUNK} {side} {code}", [images, weights]) as shards:
         chunks = {shards.path(f"chunk-{start:06}.parquet"): start for start in range(0, len(faces), CHUNK)}

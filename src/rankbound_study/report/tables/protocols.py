@@ -7,9 +7,9 @@ import polars as pl
 
 from rankbound.compare import Settings, compare
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.data.contracts import RATES
 from rankbound_study.figures.catalogue import Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.jobs.files import RATES
 from rankbound_study.report.columns import Across, Cell, Column, Layout, Row, TableBlock, with_margin
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural import data_set_title

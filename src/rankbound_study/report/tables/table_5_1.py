@@ -23,9 +23,9 @@ import polars as pl
 from rankbound.compare.comparison import LEVEL, TIE
 from rankbound_study.claims.evidence import SIGNIFICANT, certainty, holm_adjusted, is_distinct, significance
 from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.data.contracts import RATES
 from rankbound_study.figures.catalogue import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.jobs.files import RATES
 from rankbound_study.report.columns import DASH, Across, Cell, Layout, Row, TableBlock
 from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
 from rankbound_study.report.tables import TableSpec

@@ -99,7 +99,7 @@ class _Filtered(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        from rankbound_study.models.cnn_kernels import filtered
+        from rankbound_study.jobs.cnn_kernels import filtered
 
         size = tuple(images.shape[2:])
         values, filters = torch.fft.rfft2(images), torch.fft.rfft2(weight, s=size)
@@ -114,7 +114,7 @@ class _Filtered(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        from rankbound_study.models.cnn_kernels import filter_slopes, filtered
+        from rankbound_study.jobs.cnn_kernels import filter_slopes, filtered
 
         values, filters = ctx.saved_tensors
         spectra = torch.fft.rfft2(upstream, s=ctx.size)

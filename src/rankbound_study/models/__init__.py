@@ -1,1 +1,0 @@
-"""Models of the study as modules of torch: layers, and a network of pictures."""
