@@ -33,7 +33,7 @@ from rankbound_study.data.negatives import Drawing, Ratings, RelevantPairs, samp
 from rankbound_study.data.reader import merge, read_instances
 from rankbound_study.data.sampling import sample_interactions
 from rankbound_study.data.splits import split_ratings, split_relevant
-from rankbound_study.report.methods_section import left_out_blocks, methods_section
+from rankbound_study.report.methods import left_out_blocks, methods_section
 
 ROOT = Path(__file__).resolve().parents[2]
 USERS, ITEMS, RELEVANT, LOW = 6, 120, 25, 7

@@ -27,7 +27,7 @@ def rising_line(*, height):
 TABLE = """
 import polars as pl
 from rankbound_study.figures.catalogue import Catalogue
-from rankbound_study.report.table_files import TableFiles
+from rankbound_study.report.blocks import TableFiles
 from rankbound_study.report.tables import TableSpec
 
 TABLES = Catalogue(TableSpec)

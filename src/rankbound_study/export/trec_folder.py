@@ -22,7 +22,7 @@ from rankbound.metrics import evaluate, metric
 from rankbound_study.config.data_sets import VGG16
 from rankbound_study.data.reader import FoldedLists, read_instances, read_item_names
 from rankbound_study.export import whole_folder
-from rankbound_study.report.table_files import write_text
+from rankbound_study.report.blocks import write_text
 from rankbound_study.results.compare_runs import KEYS, RUNS_FILE, read_runs, selected
 from rankbound_study.results.study_files import read_frame
 

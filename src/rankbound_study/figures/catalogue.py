@@ -3,14 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, TypeVar
 
-import polars as pl
-
-from rankbound_study.results.study_files import read_table
-from rankbound_study.templates import text
+from rankbound_study.templates import text, titled
 
 
 @dataclass(frozen=True)
@@ -52,12 +48,7 @@ class FigureSpec(Spec):
 
 
 FIRST = "first"
-OF_RUNS: Mapping[str, Any] = {
-    "needs": ("runs",),
-    "uses": ("epochs",),
-    "part": FIRST,
-    "options": ("protocol", "study"),
-}
+OF_RUNS: Mapping[str, Any] = {"needs": ("runs",), "uses": ("epochs",), "part": FIRST, "options": ("protocol", "study")}
 """Fields of a figure whose function takes the table of runs, the selection of its rows, and epochs if there are any."""
 
 
@@ -72,7 +63,7 @@ class Catalogue(dict[str, Spec]):
 
         Args:
             name: the name of the figure or table.
-            caption: its caption; the piece of that name in the file of prose if empty.
+            caption: its caption; the piece of that name in the file of prose if empty, which may begin with the title.
             fields: other fields of its spec.
 
         Raises:
@@ -82,7 +73,9 @@ class Catalogue(dict[str, Spec]):
         def entered(make: Any) -> Any:
             if name in self:
                 raise ValueError(f"two functions make {name}")
-            self[name] = self._kind(caption or text(self._file, name), make, **fields)
+            piece = caption or text(self._file, name)
+            title, rest = titled(self._file, name) if piece.startswith("**") else ("", piece)
+            self[name] = self._kind(rest, make, **{"title": title, **fields})
             return make
 
         return entered
@@ -106,12 +99,6 @@ def found_specs(package: str, folders: Iterable[str], kind: type[S]) -> dict[str
             assert isinstance(spec, kind)
             specs[name] = replace(spec, module=module)
     return specs
-
-
-def made(paths: Iterable[Path], stem: str, columns: Mapping[str, Any]) -> pl.DataFrame:
-    """Read the table of that name among CSV files; no rows if it was not made."""
-    path = next((path for path in paths if path.stem == stem), None)
-    return pl.DataFrame(schema=columns) if path is None else read_table(path, columns)
 
 
 def neural_title(number: int) -> str:

@@ -10,14 +10,19 @@ from pathlib import Path
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.checksums import Places
 from rankbound_study.provenance.manifest import check_recorded, read_manifest
-from rankbound_study.report.abstract import abstract, law_findings, related_sections
-from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.content import Document, Figures, ReportSection, figures_named, table_blocks
-from rankbound_study.report.findings import Bounded, crossed_findings, distribution_findings
-from rankbound_study.report.leaderboard_section import Leaderboard
-from rankbound_study.report.methods_section import left_out_blocks, methods_section
-from rankbound_study.report.neural_section import neural_sections
-from rankbound_study.report.provenance_section import provenance_section
+from rankbound_study.report.blocks import Document, ReportSection
+from rankbound_study.report.claims import Claims
+from rankbound_study.report.content import Figures, figures_named, table_blocks
+from rankbound_study.report.findings import (
+    Bounded,
+    abstract,
+    crossed_findings,
+    distribution_findings,
+    law_findings,
+    related_sections,
+)
+from rankbound_study.report.methods import left_out_blocks, methods_section, provenance_section
+from rankbound_study.report.sections import Leaderboard, neural_sections
 from rankbound_study.report.tables.sources import HOLDS
 from rankbound_study.results.study_files import reading
 from rankbound_study.templates import text, titled
@@ -68,7 +73,7 @@ def build(
     # Of the reproduced studies, or of one on other data.
     names = list(dict.fromkeys(data_set.dataset for data_set in bounded.data_sets))
     heading = "title" if bounded.reproduced else "title-of-others"
-    title, subtitle = titled("abstract.md", heading, names=names, protocols=bounded.protocols)
+    title, subtitle = titled("findings.md", heading, names=names, protocols=bounded.protocols)
     left_out = list(left_out_blocks(instances))
     with reading(provenance or results):
         methods = methods_section(None if manifest is None else manifest.config, left_out)
@@ -122,7 +127,7 @@ def further_sections(
         names = ("figure_law", "figure_weight_powers") if anchor == "law" else (f"figure_{anchor}",)
         drawn = figures.blocks([name for name in names if name in figure_specs()], synthetic=synthetic)
         if blocks := (*drawn, *table_blocks(anchor, tables)):
-            yield ReportSection(anchor, _TITLES[anchor], text("abstract.md", "law") if anchor == "law" else "", blocks)
+            yield ReportSection(anchor, _TITLES[anchor], text("findings.md", "law") if anchor == "law" else "", blocks)
 
 
 def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSection]:
@@ -130,5 +135,5 @@ def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSectio
     if blocks or reproduced:
         marks = [row[-1].text for block in blocks for row in block.rows]
         holding, failing = (marks.count(HOLDS[holds]) for holds in (True, False))
-        opening = text("abstract.md", "worked", made=bool(blocks), holding=holding, printed=holding + failing)
+        opening = text("findings.md", "worked", made=bool(blocks), holding=holding, printed=holding + failing)
         yield ReportSection("worked", "Worked tables", opening, blocks, columns=2)

@@ -19,12 +19,20 @@ from rankbound_study.claims.predictions import COLUMNS
 from rankbound_study.claims.related import CITEULIKE_COLUMNS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.abstract import law_findings, law_outcomes
-from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import Layout, between, signed, with_minus
-from rankbound_study.report.content import Document, Figures, Paragraph, ReportSection, paragraph
-from rankbound_study.report.findings import Bounded
-from rankbound_study.report.methods_section import methods_section
+from rankbound_study.report.blocks import (
+    Document,
+    Layout,
+    Paragraph,
+    ReportSection,
+    between,
+    paragraph,
+    signed,
+    with_minus,
+)
+from rankbound_study.report.claims import Claims
+from rankbound_study.report.content import Figures
+from rankbound_study.report.findings import Bounded, law_findings, law_outcomes
+from rankbound_study.report.methods import methods_section
 from rankbound_study.report.tables.effects import REGISTERED, replicas_block
 from rankbound_study.results.study_files import read_made
 from rankbound_study.templates import text, titled

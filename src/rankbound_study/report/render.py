@@ -18,9 +18,7 @@ from xml.etree import ElementTree
 from rankbound.io.atomic import atomic_path
 from rankbound_study.figures import figure_file
 from rankbound_study.figures.style import DARK, GRID, INK, MUTED
-from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import Document, FigureBlock, Paragraph
-from rankbound_study.report.table_files import write_text
+from rankbound_study.report.blocks import Document, FigureBlock, Paragraph, TableBlock, write_text
 from rankbound_study.results.study_files import reading
 from rankbound_study.templates import template
 

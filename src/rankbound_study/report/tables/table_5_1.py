@@ -26,8 +26,18 @@ from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures.catalogue import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
-from rankbound_study.report.columns import DASH, Across, Cell, Layout, Row, TableBlock
-from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
+from rankbound_study.report.blocks import (
+    DASH,
+    Across,
+    Cell,
+    Layout,
+    Row,
+    TableBlock,
+    TableFiles,
+    TableTexts,
+    latex,
+    markdown,
+)
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
@@ -42,11 +52,7 @@ TABLES = Catalogue(TableSpec, FILE)
 TOLERANCE = 0.015
 """Largest difference between our score and the printed one for a cell to count as reproduced."""
 
-METRICS = {
-    "nDCG": ("nDCG",),
-    "AP": ("AP",),
-    "nRBP": ("nRBP(p=0.95)", "nRBP(p=0.9)", "nRBP(p=0.8)"),
-}
+METRICS = {"nDCG": ("nDCG",), "AP": ("AP",), "nRBP": ("nRBP(p=0.95)", "nRBP(p=0.9)", "nRBP(p=0.8)")}
 """Loss -> the metrics reported for it, the printed one first."""
 
 COLUMNS = schema(
@@ -401,7 +407,6 @@ def _counts(table: pl.DataFrame) -> dict[str, int | None]:
 
 @TABLES.add(
     "table_signs",
-    title="signs of effects under both protocols",
     needs=("runs", "rates"),
     uses=("epochs",),
     options=("study",),
