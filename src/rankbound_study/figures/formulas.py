@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import rankbound as rb
-from rankbound_study.figures import style
-from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
+from rankbound_study.figures import Catalogue, FigureSpec, neural_title, style
 from rankbound_study.templates import text
 
 FILE = "figures_formulas.md"

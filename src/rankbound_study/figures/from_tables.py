@@ -26,8 +26,7 @@ from rankbound_study.claims.law import (
 from rankbound_study.claims.leaderboard import BASELINE, BEST, ORACLE, PARTNER, WORSE
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.config.list_weights import ListWeights
-from rankbound_study.figures import style
-from rankbound_study.figures.catalogue import Catalogue, FigureSpec
+from rankbound_study.figures import Catalogue, FigureSpec, style
 from rankbound_study.results import scores
 from rankbound_study.results.study_files import StudyFiles, read_table, signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
@@ -276,10 +275,6 @@ ROLES = {BEST: "best", PARTNER: "same model and loss", BASELINE: "baseline", "ra
 """Roles of systems in words."""
 
 
-LARGEST = 60
-"""Rows that fit on a page."""
-
-
 @FIGURES.add("figure_leaderboard_scores", title="Leaderboard", needs=("leaderboard",), order=0)
 def leaderboard_scores(files: StudyFiles) -> Any:
     """Draw a column per data set; systems share their rows."""
@@ -288,11 +283,11 @@ def leaderboard_scores(files: StudyFiles) -> Any:
     if table.is_empty():
         return _nothing("table_leaderboard")
     every = table.select(scores.SYSTEM).unique().height
-    # Systems by mean rank, the last ones left out of many, then controls.
+    # Systems by mean rank, of many those that fit on a page, then controls.
     ranks = table.group_by(scores.SYSTEM, maintain_order=True).agg(pl.col("rank").mean())
     trained = ranks.filter(pl.col("loss") != "none").sort("rank", nulls_last=True, maintain_order=True)
     controls = ranks.filter(pl.col("loss") == "none").select(scores.SYSTEM).rows()
-    order = [*trained.head(LARGEST - len(controls)).select(scores.SYSTEM).rows(), *controls]
+    order = [*trained.head(60 - len(controls)).select(scores.SYSTEM).rows(), *controls]
     sets = table.partition_by("dataset", "nsr", maintain_order=True)
     figure, axes = style.panels(1, len(sets), height=max(2.0, 0.9 + 0.145 * len(order)), sharey=True)
     for panel, own in zip(axes[0], sets, strict=True):

@@ -16,8 +16,7 @@ from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.data.contracts import read_row_groups
 from rankbound_study.data.image_hash import THRESHOLD, Bits, example_pairs, perceptual_hashes
 from rankbound_study.data.images import Faces, read_faces
-from rankbound_study.figures import style
-from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
+from rankbound_study.figures import Catalogue, FigureSpec, neural_title, style
 from rankbound_study.results import neural_runs
 from rankbound_study.results.neural_pairs import GAPS, PAIR_ACCURACY, by_gap, coefficients, read_pairs
 from rankbound_study.results.neural_runs import FAMILIES, TABLES, data_set_title, table_of, what_is_missing

@@ -9,8 +9,7 @@ import polars as pl
 
 from rankbound_study.config.comparisons import STUDY, VARIANT
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.figures import style
-from rankbound_study.figures.catalogue import OF_RUNS, Catalogue, FigureSpec
+from rankbound_study.figures import OF_RUNS, Catalogue, FigureSpec, style
 from rankbound_study.jobs.files import RATES
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice, place
@@ -248,10 +247,6 @@ LINEAR_WITHIN = 0.01
 LABELLED = (-0.1, -LINEAR_WITHIN, 0, LINEAR_WITHIN, 0.1)
 """Differences labelled at the axis; labels of 1, which few topics come near, would leave too little room."""
 
-DENSITY_LEVELS = (0.9, 0.5)
-SIZE_GROUPS = 8
-_GRID = 72
-
 
 @_one_per_loss(8, "differences")
 def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
@@ -279,8 +274,8 @@ def _differences(axes: Any, relevant: Any, difference: Any) -> None:
     style.zero(axes, "no difference", width=0.7)
     style.points(axes, relevant, difference, label="topic")
     _density(axes, relevant, difference)
-    # Means of groups of about equal size; topics with equal counts share a group.
-    edges = np.unique(np.quantile(relevant, np.linspace(0, 1, SIZE_GROUPS + 1)[1:-1]))
+    # Means of eight groups of about equal size; topics with equal counts share a group.
+    edges = np.unique(np.quantile(relevant, np.linspace(0, 1, 9)[1:-1]))
     group = np.searchsorted(edges, relevant, side="left")
     x, y = ([float(values[group == one].mean()) for one in np.unique(group)] for values in (relevant, difference))
     axes.plot(x, y, color=style.VERMILION, linewidth=1.3, marker="o", markersize=2.4, label="mean of a group")
@@ -298,13 +293,13 @@ def _density(axes: Any, relevant: Any, difference: Any) -> None:
     density = gaussian_kde(points)
     low, high = points.min(axis=1), points.max(axis=1)
     margin = 0.15 * (high - low)
-    x, y = (np.linspace(low[i] - margin[i], high[i] + margin[i], _GRID) for i in range(2))
+    x, y = (np.linspace(low[i] - margin[i], high[i] + margin[i], 72) for i in range(2))
     mesh = np.meshgrid(x, y)
     values = density(np.vstack([part.ravel() for part in mesh])).reshape(mesh[0].shape)
     # The levels that enclose the given shares of the mass, ascending.
     descending = np.sort(values.ravel())[::-1]
     mass = np.cumsum(descending) / descending.sum()
-    levels = [float(descending[np.searchsorted(mass, share)]) for share in DENSITY_LEVELS]
+    levels = [float(descending[np.searchsorted(mass, share)]) for share in (0.9, 0.5)]
     if levels[0] < levels[1]:
         place = 10 ** mesh[0], scale.inverted().transform(mesh[1].ravel()).reshape(mesh[1].shape)
         look = {"colors": style.BLUE, "linewidths": (0.8, 1.2), "linestyles": ("dashed", "solid")}
@@ -410,13 +405,8 @@ def _row_title(key: Sequence[Any], every: Sequence[Sequence[Any]]) -> str:
 
 
 BOUNDS = (UNBOUNDED, "distribution", "distribution(gain=sd)")
-MOST_SETS = 3
-"""Data sets that fit above."""
-
 SIZES = (6, 9, 15, 24, 36, 60, 90, 120, 180, 240)
-RELEVANT = 1 / 3
-FLOOR = 1e-5
-"""Lowest slope and share that are drawn."""
+"""Items of lists, of which a third are relevant."""
 
 
 @FIGURES.add(
@@ -425,10 +415,10 @@ FLOOR = 1e-5
 def gradients(files: StudyFiles) -> Any:
     """Draw a row per data set with other gains (or the first ones), then the start; columns are losses."""
     norms = gradient_norms(files)
-    # The data sets with another gain, or, without any, the first ones.
+    # The data sets with another gain, or, without any, the first ones: three fit above.
     other = norms.filter(pl.col("bounding") == BOUNDS[-1])
     found = (other if len(other) else norms).select("dataset", "nsr_test").unique().rows()
-    sets = sorted((DataSet(*row) for row in found), key=lambda data_set: data_set.place)[:MOST_SETS]
+    sets = sorted((DataSet(*row) for row in found), key=lambda data_set: data_set.place)[:3]
     losses = scores.losses(norms)
     figure, axes = style.panels(len(sets) + 1, len(losses), height=1.2 + 1.3 * (len(sets) + 1), sharey="row")
     for column, loss in enumerate(losses):
@@ -479,7 +469,7 @@ def slopes_at_the_start(loss: str, bound: str) -> list[float]:
 
     found = []
     for n in SIZES:
-        p = round(n * RELEVANT)
+        p = round(n / 3)
         relevance = torch.tensor([1] * p + [0] * (n - p))
         norms = []
         for bounding in (bound, UNBOUNDED):
@@ -495,7 +485,7 @@ def slopes_at_the_start(loss: str, bound: str) -> list[float]:
 def _start(panel: Any, loss: str) -> None:
     panel.axhline(1, color=style.MUTED, linewidth=0.8, linestyle=(0, (1, 2)), label="min-max, at the start")
     for bounding in BOUNDS[1:]:
-        slopes = [max(slope, FLOOR) for slope in slopes_at_the_start(loss, bounding)]
+        slopes = [max(slope, 1e-5) for slope in slopes_at_the_start(loss, bounding)]
         look, title = style.bounding_style(bounding, BOUNDS), style.bounding_title(bounding)
         style.line(panel, SIZES, slopes, look, label=title, marks=5)
     panel.set_xscale("log")

@@ -31,14 +31,6 @@ PAGE_WIDTH = 7.0
 MARGIN = 0.03
 """Free margin at the edges of a figure, inches."""
 
-_ROW_TITLE_WIDTH = 14
-"""Characters in a line that fits beside the lowest panels."""
-
-_REMARK_WIDTH = 96
-"""Characters in a line of a remark."""
-
-_LAYERS = 4
-
 DID_NOT_TRAIN = "did not train"
 
 DARK = {
@@ -181,8 +173,9 @@ def with_intervals(axes: Any, look: LineStyle, x: Any, numbers: Iterable[Any], *
 
 def points(axes: Any, x: Any, y: Any, *, label: str, in_legend: bool = True) -> None:
     """Draw small dots in four translucent layers: overlap is visible, at a tenth of the bytes of single markers."""
-    for layer in range(_LAYERS):
-        some_x, some_y = (np.asarray(values, dtype=float)[layer::_LAYERS] for values in (x, y))
+    layers = 4
+    for layer in range(layers):
+        some_x, some_y = (np.asarray(values, dtype=float)[layer::layers] for values in (x, y))
         # Each dot is a stroke of length zero with a round cap; NaN lifts the pen between dots.
         gap = np.full_like(some_x, np.nan)
         strokes = (np.column_stack([values, values, gap]).ravel() for values in (some_x, some_y))
@@ -212,7 +205,7 @@ def remark(text: str) -> Any:
         (words, place % 2 == 1)
         for paragraph in text.splitlines()
         for place, piece in enumerate(paragraph.split("`"))
-        for words in ([piece] if place % 2 else textwrap.wrap(piece.strip(), _REMARK_WIDTH))
+        for words in ([piece] if place % 2 else textwrap.wrap(piece.strip(), 96))
     ]
     figure, axes = panels(1, 1, height=0.4 + 0.18 * len(lines))
     axes[0, 0].set_axis_off()
@@ -241,7 +234,8 @@ def row_titles(axes: Any, titles: Sequence[str]) -> None:
             panel.set_label(title)
         place = {"xytext": (5, 0), "xycoords": "axes fraction", "textcoords": "offset points", "rotation": -90}
         look = {"ha": "left", "va": "center", "multialignment": "center", "fontsize": 8}
-        row[-1].annotate(textwrap.fill(title, _ROW_TITLE_WIDTH), (1.0, 0.5), **place, **look)
+        # A line of 14 characters fits beside the lowest panels.
+        row[-1].annotate(textwrap.fill(title, 14), (1.0, 0.5), **place, **look)
 
 
 def finish(

@@ -15,7 +15,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.reader import read_instances
-from rankbound_study.figures.catalogue import Catalogue
+from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import (
     DASH,

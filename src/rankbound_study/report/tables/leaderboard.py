@@ -10,7 +10,7 @@ from rankbound.compare.margins import LEVEL
 from rankbound_study.claims import leaderboard as claimed
 from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, WORSE, Board
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.figures.catalogue import Catalogue
+from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import (
     DASH,

@@ -21,7 +21,7 @@ from rankbound.compare.statistics import corrected
 from rankbound.errors import ConfigError, DataError
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.figures.catalogue import Catalogue
+from rankbound_study.figures import Catalogue
 from rankbound_study.report.blocks import (
     DASH,
     Across,

@@ -21,7 +21,7 @@ from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, paired,
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.comparisons import STUDY
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.figures.catalogue import Catalogue
+from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
 from rankbound_study.report.blocks import (

@@ -6,7 +6,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.related import CITEULIKE_COLUMNS, citeulike, gradients_table, orders_table, ranks_table
 from rankbound_study.claims.related import COLUMNS as RELATED_COLUMNS
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
-from rankbound_study.figures.catalogue import Catalogue
+from rankbound_study.figures import Catalogue
 from rankbound_study.report.blocks import DASH, Cell, Layout, TableFiles, between, signed
 from rankbound_study.report.tables import OF_STUDY, TableSpec, of_evidence
 from rankbound_study.results.study_files import schema, score

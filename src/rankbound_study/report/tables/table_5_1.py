@@ -23,7 +23,7 @@ import polars as pl
 from rankbound.compare.margins import LEVEL, TIE
 from rankbound_study.claims.cells import SIGNIFICANT, certainty, holm_adjusted, is_distinct, significance
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.figures.catalogue import FIRST, Catalogue
+from rankbound_study.figures import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.jobs.files import RATES
 from rankbound_study.report.blocks import (
