@@ -248,8 +248,8 @@ def test_every_piece_is_quoted_by_a_module_that_names_its_file(file: Path) -> No
     quoting = [texts for module in MODULES if file.name in (texts := set(texts_of(module)))]
     assert quoting
     quoted = set().union(*quoting)
-    # The worked tables are named by their numbers, pairs of faces by theirs, the methods of protocols by these.
-    quoted |= {f"worked-{number}" for number in quoted} | {f"figure_neural_{number}" for number in (2, 6, 7)}
+    # The worked tables are named by their numbers, the methods of protocols by these.
+    quoted |= {f"worked-{number}" for number in quoted}
     assert set(templates.pieces(file.name)) <= quoted | {"published", "honest"}
 
 

@@ -175,7 +175,7 @@ def _items(panel: Any, ratings: Sequence[int]) -> None:
     for rank, rating in enumerate(ratings, start=1):
         square = (rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE
         strength = 0.12 + 0.5 * rating / max(ratings) if rating else 0.0
-        look = {"facecolor": style.BLUE, "alpha": strength, "label": f"_rank {rank}: rating {rating}"}
+        look: dict[str, Any] = {"facecolor": style.BLUE, "alpha": strength, "label": f"_rank {rank}: rating {rating}"}
         panel.add_patch(Rectangle(*square, **look))
         panel.add_patch(Rectangle(*square, fill=False, edgecolor=style.MUTED, linewidth=0.8))
         panel.text(rank, 0, str(rating), ha="center", va="center", fontsize=11, weight="bold")

@@ -140,9 +140,9 @@ def regimes(files: StudyFiles) -> Any:
     for panels, (_, own) in zip(axes, rows, strict=True):
         for panel, correlation in zip(panels, correlations, strict=True):
             _regime_panel(panel, own.filter(pl.col("correlation") == correlation), boundings)
-    titles = {"columns": [f"correlation {one:g}" for one in correlations], "rows": [name for name, _ in rows]}
+    columns, names = [f"correlation {one:g}" for one in correlations], [name for name, _ in rows]
     title, x, y = "Where does bounding help? Synthetic data", "spread of list sizes", "bounded minus unbounded"
-    return style.finish(figure, axes, title, x=x, y=y, legend=3, **titles)
+    return style.finish(figure, axes, title, x=x, y=y, columns=columns, rows=names, legend=3)
 
 
 def _rows(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -371,8 +371,8 @@ def leaderboard_topics(files: StudyFiles) -> Any:
         for panel, role in zip(column, roles, strict=True):
             _topics_panel(panel, own.filter(pl.col("role") == role), narrow=len(sets) > 2)
     title, y = "Topics that gain and lose: the best system minus another one", f"difference in {table['metric'][0]}"
-    titles = {"columns": _titles(sets), "rows": [ROLES[role] for role in roles]}
-    return style.finish(figure, axes, title, x="topics, % of all", y=y, **titles)
+    rows = [ROLES[role] for role in roles]
+    return style.finish(figure, axes, title, x="topics, % of all", y=y, columns=_titles(sets), rows=rows)
 
 
 def _topics_panel(panel: Any, own: pl.DataFrame, *, narrow: bool) -> None:

@@ -68,10 +68,10 @@ def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -
     return style.finish(figure, axes, titles, columns=found, legend=3)
 
 
-for _number, _table, _data, _metric, _methods in _PATHS:
+for _number, _table, _subject, _metric, _methods in _PATHS:
     FIGURES.add(
         f"figure_neural_{_number}",
-        text(FILE, "paths", metric=_metric, methods=_methods, data=_data),
+        text(FILE, "paths", metric=_metric, methods=_methods, data=_subject),
         arguments={"table": _table, "methods": _methods},
         title=neural_title(_number),
         needs=("runs", "epochs"),
@@ -261,6 +261,16 @@ def picture(panel: Any, pixels: npt.NDArray[Any], text: str, **options: Any) -> 
     return panel.imshow(pixels, interpolation="none", **options)
 
 
+_OF_PAIRS: dict[str, Any] = {"needs": ("predictions", "images"), "methods": (METHOD,), "shows_pictures": True}
+
+
+@FIGURES.add("figure_neural_2", arguments={"order": "any", "count": 3}, title=neural_title(2), data=(2,), **_OF_PAIRS)
+@FIGURES.add(
+    "figure_neural_6", arguments={"order": "right", "count": 6}, title=neural_title(6), data=(2, 3), **_OF_PAIRS
+)
+@FIGURES.add(
+    "figure_neural_7", arguments={"order": "wrong", "count": 6}, title=neural_title(7), data=(2, 3), **_OF_PAIRS
+)
 def face_pairs(files: StudyFiles, *, order: str, count: int) -> Any:
     """Draw random test pairs: all ("any") or those in the right or wrong order by Rank-LR ("right", "wrong").
 
@@ -284,18 +294,6 @@ def face_pairs(files: StudyFiles, *, order: str, count: int) -> Any:
             look = {"ha": "center", "va": "top", "fontsize": 7.5, "color": style.MUTED}
             sides[1].text(-0.03, -0.2, gap, transform=sides[1].transAxes, **look)
     return figure
-
-
-for _number, _order, _count, _data in ((2, "any", 3, (2,)), (6, "right", 6, (2, 3)), (7, "wrong", 6, (2, 3))):
-    FIGURES.add(
-        f"figure_neural_{_number}",
-        arguments={"order": _order, "count": _count},
-        title=neural_title(_number),
-        needs=("predictions", "images"),
-        data=_data,
-        methods=(METHOD,),
-        shows_pictures=True,
-    )(face_pairs)
 
 
 def _candidates(files: StudyFiles, order: str) -> pl.DataFrame | None:

@@ -41,8 +41,8 @@ def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> 
             hollow = [name for name in names if (*data_set, loss, name) in untrained]
             _lines(axes[row, column], of_set.filter(pl.col("loss") == loss), metrics, names, hollow)
     title = scores.heading("nDCG@k by bounding, loss (rows) and data set (columns)", choice, sets)
-    titles = {"columns": [one.title for one in sets], "rows": [f"{loss} loss" for loss in losses]}
-    return style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", legend=5, **titles)
+    columns, rows = [one.title for one in sets], [f"{loss} loss" for loss in losses]
+    return style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", columns=columns, rows=rows, legend=5)
 
 
 def _lines(axes: Any, means: pl.DataFrame, metrics: list[str], names: list[str], hollow: list[str]) -> None:
@@ -88,9 +88,9 @@ def ndcg_by_size(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) 
         own, by_chance = (scores.of_data_set(frame, data_set) for frame in (trained, random))
         for row, size in enumerate(GROUPS):
             _groups(axes[row, column], own, by_chance, metrics, size)
-    titles = {"columns": [one.title for one in sets], "rows": ["by relevant items", "by items"]}
-    title = scores.heading("nDCG@k by list size", choice, sets)
-    style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", **titles)
+    title, columns = scores.heading("nDCG@k by list size", choice, sets), [one.title for one in sets]
+    rows = ["by relevant items", "by items"]
+    style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", columns=columns, rows=rows)
     # A row for each way of grouping.
     found: dict[str, Any] = {}
     for panel in axes.flat:
@@ -437,8 +437,8 @@ def gradients(files: StudyFiles) -> Any:
             axes[-2, column].set_xlabel("epoch")
     axes[0, 0].set_ylabel("share of largest norm" if sets else "slope at the start")
     axes[-1, 0].set_ylabel("slope at the start")
-    titles = {"columns": [f"{loss} loss" for loss in losses], "rows": [*(one.label for one in sets), "at the start"]}
-    return style.finish(figure, axes, "Gradients under distribution bounding", legend=4, **titles)
+    columns, rows = [f"{loss} loss" for loss in losses], [*(one.label for one in sets), "at the start"]
+    return style.finish(figure, axes, "Gradients under distribution bounding", columns=columns, rows=rows, legend=4)
 
 
 def gradient_norms(files: StudyFiles) -> pl.DataFrame:

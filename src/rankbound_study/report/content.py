@@ -1,6 +1,6 @@
 """The figures and tables that a results folder has, as blocks of the report with what stands in their modules."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,23 +21,25 @@ class Figures:
     folder: Path
     remarks: Mapping[str, str] = field(default_factory=dict)
 
-    def blocks(self, names: Iterable[str], *, synthetic: bool) -> Iterator[FigureBlock | Paragraph]:
-        """Yield each figure that is there, and for others a paragraph with caption and remark, if they have one.
+    def blocks(self, *prefixes: str, synthetic: bool) -> Iterator[FigureBlock | Paragraph]:
+        """Yield each figure whose name begins so and that is there, and for others a paragraph with their remark.
 
         The caption of a figure drawn from synthetic data begins by saying so.
         """
-        for name in names:
-            spec = figure_specs()[name]
-            if figure_file(self.folder, name, ".svg").exists():
+        for name, spec in figure_specs().items():
+            if name.startswith(prefixes) and self._is_there(name):
                 label = "Synthetic data. " if synthetic and spec.needs else ""
                 yield FigureBlock(name, title(name), label + spec.caption)
-            elif name in self.remarks:
+            elif name.startswith(prefixes) and name in self.remarks:
                 yield Paragraph(title(name), f"{spec.caption} {self.remarks[name]}")
 
+    def missing(self, *prefixes: str) -> list[str]:
+        """Return the names that begin so of figures that are not there and have no remark."""
+        names = (name for name in figure_specs() if name.startswith(prefixes) and name not in self.remarks)
+        return [name for name in names if not self._is_there(name)]
 
-def figures_named(*prefixes: str) -> list[str]:
-    """Return the names of all figures that begin so, in their order."""
-    return [name for name in figure_specs() if name.startswith(prefixes)]
+    def _is_there(self, name: str) -> bool:
+        return figure_file(self.folder, name, ".svg").exists()
 
 
 def table_blocks(section: str, folder: Path) -> Iterator[TableBlock]:

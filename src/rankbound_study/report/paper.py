@@ -88,7 +88,7 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     }
 
     def drawn(anchor: str) -> Iterator[Any]:
-        return figures.blocks(FIGURES[anchor], synthetic=synthetic)
+        return figures.blocks(*FIGURES[anchor], synthetic=synthetic)
 
     pairs = read_made(tables / "table_effects_replicas.csv", effects.REPLICA_COLUMNS)
     replicas = () if pairs.is_empty() else (replicas_block(pairs),)

@@ -27,7 +27,7 @@ from rankbound_study.report.blocks import (
     signed,
 )
 from rankbound_study.report.claims import Claims
-from rankbound_study.report.content import Figures, figures_named, table_blocks
+from rankbound_study.report.content import Figures, table_blocks
 from rankbound_study.report.methods import settings_table
 from rankbound_study.report.tables import leaderboard, neural
 from rankbound_study.results.neural_pairs import READINGS
@@ -99,7 +99,7 @@ class Leaderboard:
         boards = leaderboard.blocks_of(self.table, self.facts["margin"], self._seconds)
         blocks = (*boards, *self._named_topics(), *others)
         yield ReportSection("leaderboard", "Leaderboard", text(BOARD, "opening"), blocks)
-        if drawn := tuple(figures.blocks(figures_named("figure_leaderboard_"), synthetic=synthetic)):
+        if drawn := tuple(figures.blocks("figure_leaderboard_", synthetic=synthetic)):
             yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", drawn)
 
     def advice(self) -> Iterator[ReportSection]:
@@ -419,5 +419,5 @@ def neural_sections(tables: Path, figures: Figures, claims: Claims) -> Iterator[
     opening = " ".join(text(NEURAL, name) for name in ("opening", *["generated"] * synthetic))
     shown = (*listed, *table_blocks("neural", tables))
     yield ReportSection("neural", "Neural networks in ranking", opening, shown, tuple(facts(results)))
-    drawn = tuple(figures.blocks(figures_named("figure_neural_"), synthetic=synthetic))
+    drawn = tuple(figures.blocks("figure_neural_", synthetic=synthetic))
     yield ReportSection("neural-figures", "Figures of neural ranking", "", drawn)
