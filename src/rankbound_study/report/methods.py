@@ -36,8 +36,6 @@ _BOUNDED = {
 """Bounding -> the bounded value of a metric M of one list (thesis, chapter 3), as a formula and in words."""
 
 FILE = "methods.md"
-_OF_CLAIMS = "table_claims"
-_CONTROLS = ("random", "oracle", "best-feature", "popularity")
 
 
 def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBlock] = ()) -> ReportSection:
@@ -47,9 +45,9 @@ def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBl
     """
     known = config or {}
     protocols = known.get("protocols", [PUBLISHED, HONEST])
-    deciding = _OF_CLAIMS in known.get("tables", [_OF_CLAIMS]) and HONEST in protocols
+    deciding = "table_claims" in known.get("tables", ["table_claims"]) and HONEST in protocols
     data = " ".join(_data(known))
-    controls = known.get("controls", _CONTROLS)
+    controls = known.get("controls", ("random", "oracle", "best-feature", "popularity"))
     boundings = [name for name in known.get("boundings", _BOUNDED) if name in _BOUNDED]
     estimates = _estimates(known) if "distribution" in boundings else ""
     bounds = Layout.of(FILE, "bounds", estimates=estimates).of_texts(
@@ -182,8 +180,6 @@ PACKAGES = ("rankbound", "torch", "numpy", "scipy", "polars", "pyarrow", "matplo
 _CODE = Layout.of(FILE, "code")
 CODE = _CODE.name
 """Name of the table of the code that made the results."""
-SHORT = 12
-"""Digits of a commit's short name."""
 
 
 def provenance_section(results: Path, table: pl.DataFrame, manifest: Manifest | None) -> ReportSection:
@@ -245,7 +241,7 @@ def _code_rows(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "files without a record", str(len(manifest.unrecorded))
     for code, ran in _grouped(steps, lambda step: replace(step.code, sha256="")):
         modified = f", {quantity(len(code.modified), 'file')} modified since" if code.modified else ""
-        commit = f"commit {code.commit[:SHORT]}{modified}" if code.commit else "outside a git checkout"
+        commit = f"commit {code.commit[:12]}{modified}" if code.commit else "outside a git checkout"
         yield f"code of {quantity(len(ran), 'step')}", f"rankbound {code.version}, {commit}"
     loaded = {pair for files in manifest.files_of_code.values() for pair in files.items()}
     yield "files of the code that steps loaded", f"{len(loaded):,}, each with its SHA-256 in {MANIFEST}"

@@ -55,10 +55,6 @@ OTHER_TABLES = (
 )
 """The tables of other profiles that have counter-examples, and that of predictions, below a folder of their results."""
 
-_LIMITS = ("limits", "limits-noise", "limits-print", "limits-selection")
-_PREDICTED = ("id", "data set", "loss", "weights", "predicted", "size", "effect", "outcome")
-"""Fewer columns of the registered predictions than in the report."""
-
 
 def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | None = None) -> Document:
     """Return the paper of a results folder.
@@ -112,14 +108,16 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
         sections.append(ReportSection("elsewhere", "On other data", opening, (block,)))
     if len(registered):
         opening = text(FILE, "predicted", commit=registered["registered"][0][:8])
-        columns = tuple(column for column in REGISTERED.columns if column.title in _PREDICTED)
+        # Fewer columns than in the report.
+        left_out = ("compared with", "deciding difference")
+        columns = tuple(column for column in REGISTERED.columns if column.title not in left_out)
         block = REGISTERED(registered, caption=text(FILE, "predicted-table"), columns=columns, labels=4)
         sections.append(ReportSection("predicted", "Predicted before the runs", opening, (block,)))
-    opening = text(FILE, "reproduced", **facts)
+    opening, limits = text(FILE, "reproduced", **facts), ("limits", "limits-noise", "limits-print", "limits-selection")
     sections += [
         ReportSection("table-5-1", "What is reproduced", opening, (bounded.block,)),
         ReportSection("practice", "Which loss and bound to take", "", tuple(_advice(means))),
-        ReportSection("limits", "Limitations", "", tuple(paragraph(FILE, name, **facts) for name in _LIMITS)),
+        ReportSection("limits", "Limitations", "", tuple(paragraph(FILE, name, **facts) for name in limits)),
         ReportSection("data", "Data and code", text(FILE, "data", **facts)),
         ReportSection("references", "References", "", tuple(references())),
     ]
@@ -303,14 +301,11 @@ def _summarised(data: str, cells: pl.DataFrame) -> Iterator[dict[str, Any]]:
         }
 
 
-_ENTRY = re.compile(r"@\w+\{(\w+),\n(.*?)\n\}", re.S)
-_FIELD = re.compile(r"(\w+) = \{(.*)\}")
-
-
 def references() -> Iterator[Paragraph]:
     """Yield the entries of `references.bib`, by their first authors."""
     content = files("rankbound_study.reference").joinpath("references.bib").read_text("utf-8").replace(r"\&", "&")
-    entries = [dict(_FIELD.findall(body)) for _, body in _ENTRY.findall(content)]
+    bodies = re.findall(r"@\w+\{\w+,\n(.*?)\n\}", content, re.S)
+    entries = [dict(re.findall(r"(\w+) = \{(.*)\}", body)) for body in bodies]
     for one in sorted(entries, key=lambda one: (one["author"].split(" and ")[0].split()[-1], one["title"])):
         authors = re.sub(r", others$", " et al", one["author"].replace(" and ", ", "))
         place = next((one[key] for key in ("journal", "booktitle", "school", "howpublished") if key in one), "")

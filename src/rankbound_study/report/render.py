@@ -211,15 +211,12 @@ def _content(block: TableBlock | FigureBlock | Paragraph, results: Path, folder:
     # The number of characters that every column keeps for notes beside its numbers.
     numbers = set(columns[block.labels :]) - block.prose
     room = [max((len(row[column].note) for row in block.rows), default=0) * (column in numbers) for column in columns]
-    # Relative widths: shares of the free width for prose, 0 for a column as wide as its text.
+    # Relative widths: shares of the free width for prose, at most 1.8 times that of the shortest texts; 0 for a column
+    # as wide as its text.
     texts = {column: sum(len(row[column].text) for row in block.rows) / max(1, len(block.rows)) for column in prose}
     lengths = {column: max(1.0, mean) for column, mean in texts.items()}
     least = min(lengths.values(), default=1.0)
-    widths = [min(_WIDEST, lengths[column] / least) if column in lengths else 0 for column in columns]
+    widths = [min(1.8, lengths[column] / least) if column in lengths else 0 for column in columns]
     rows = [[vars(cell) for cell in row] for row in block.rows]
     sets = {"rules": sorted(block.rules), "prose": prose, "room": room, "widths": widths}
     return {"kind": "table", **vars(block), **sets, "rows": rows}
-
-
-_WIDEST = 1.8
-"""Largest width of a column of prose, relative to the one with the shortest texts."""

@@ -62,8 +62,6 @@ COLUMNS = schema(
 )
 
 _TRAINED = ["dataset", "nsr", "model", "loss", "bounding"]
-_READINGS = {"mq2008": ("mq2008-label1", "mq2008-label2")}
-_LOSS_NAMES = {"ndcg": "nDCG", "ap": "AP", "nrbp": "nRBP"}
 
 
 def table_5_1(runs: Path, choice: RunsChoice, epochs: Path | None = None) -> pl.DataFrame:
@@ -126,11 +124,12 @@ def _means(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
 def printed_scores() -> pl.DataFrame:
     """Return the 60 printed cells of Table 5.1; those of MQ2008 twice, once per reading of its labels."""
     resource = resources("rankbound_study.reference").joinpath("thesis_table_5_1.csv")
+    readings = {"mq2008": ["mq2008-label1", "mq2008-label2"]}
     printed = pl.read_csv(resource.read_bytes(), schema_overrides={"nsr": pl.Int8, "score": pl.Float64})
     return (
         printed.with_columns(
-            pl.col("loss").replace_strict(_LOSS_NAMES),
-            pl.col("dataset").map_elements(lambda name: list(_READINGS.get(name, (name,))), pl.List(pl.String)),
+            pl.col("loss").replace_strict({"ndcg": "nDCG", "ap": "AP", "nrbp": "nRBP"}),
+            pl.col("dataset").map_elements(lambda name: readings.get(name, [name]), pl.List(pl.String)),
         )
         .explode("dataset")
         .select("dataset", "nsr", "loss", "bounding", pl.col("score").alias("published"))
