@@ -215,20 +215,22 @@ def caption(scores: pl.DataFrame, table: Printed) -> str:
     ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
     first = ran.group_by("dataset", maintain_order=True).first()
     counts = [row | {"title": data_set_title(row["dataset"])} for row in first.iter_rows(named=True)]
-    notes = ["with-printed-settings"] * ran["method"].str.ends_with(AS_PRINTED).any()
-    if table.of_faces:
-        metrics, synthetic = set(scores["metric"]), scores["dataset"].str.starts_with(SYNTHETIC).all()
-        notes = ["r-squared"] * (R_SQUARED in metrics) + ["both-right"] * (neural_pairs.READINGS[0] in metrics) + notes
-        notes += ["synthetic-faces"] * synthetic
-        return " ".join((text(FILE, "of-faces", counts=counts), *(text(FILE, note) for note in notes)))
-    parts = [text(FILE, "of-queries", counts=counts), *(text(FILE, note) for note in notes)]
-    others = [row["title"] for row in counts if not table.is_on(row["dataset"])]
-    if scores["printed"].count() and (others or not counts):
-        every = len(others) == len(counts)
-        parts.append(text(FILE, "beside-print", dataset=table.dataset, others=others, every=every))
-    if "mq2008-label1" in first["dataset"]:
-        parts.append(text(FILE, "elsewhere"))
-    return " ".join(parts)
+    others, metrics = [row["title"] for row in counts if not table.is_on(row["dataset"])], set(scores["metric"])
+    return text(
+        FILE,
+        "caption",
+        counts=counts,
+        of_faces=table.of_faces,
+        r_squared=R_SQUARED in metrics,
+        both_right=neural_pairs.READINGS[0] in metrics,
+        as_printed=ran["method"].str.ends_with(AS_PRINTED).any(),
+        synthetic=table.of_faces and scores["dataset"].str.starts_with(SYNTHETIC).all(),
+        beside_print=not table.of_faces and scores["printed"].count() and (others or not counts),
+        dataset=table.dataset,
+        others=others,
+        every=len(others) == len(counts),
+        on_mq2008="mq2008-label1" in first["dataset"],
+    )
 
 
 def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
