@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 
 from rankbound_study import figures
 from rankbound_study.export.evidence import Released, unpack
-from rankbound_study.figures import style
-from rankbound_study.figures.catalogue import FigureSpec
+from rankbound_study.figures import FigureSpec, style
 from rankbound_study.report import paper
 from website.pages import filled
 

@@ -15,11 +15,11 @@ from typing import Any
 from rankbound.errors import DataError
 from rankbound_study import figures
 from rankbound_study.provenance.checksums import MANIFEST
-from rankbound_study.report import document, render, table_files
-from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import Document, Figures
+from rankbound_study.report import blocks, document, render
+from rankbound_study.report.blocks import Document, TableBlock
+from rankbound_study.report.content import Figures
+from rankbound_study.report.methods import CODE
 from rankbound_study.report.paper import paper
-from rankbound_study.report.provenance_section import CODE
 from website.gallery import FOLDER, PICTURES, command
 from website.pages import filled
 
@@ -59,7 +59,7 @@ def page(content: Document, missing: Sequence[str], absent: Sequence[str]) -> st
     """Return the page: the report's first words, so that the search finds them, and the figures and tables it lacks."""
     sections = {section.anchor: section for section in content.sections}
     code = [block for block in sections["provenance"].blocks if isinstance(block, TableBlock) and block.name == CODE]
-    made = {"code": table_files.markdown("", code).strip() if code else "", "manifest": MANIFEST}
+    made = {"code": blocks.markdown("", code).strip() if code else "", "manifest": MANIFEST}
     lacks = {"missing": {name: figures.title(name) for name in missing}, "absent": absent}
     return filled(f"{NAME}.md", report=content, sections=sections, synthetic=render.SYNTHETIC, **made, **lacks)
 

@@ -116,7 +116,7 @@ def test_a_changed_figure_is_drawn_again_and_nothing_trained(pulled: Project, tm
     clone = pulled.copy(tmp_path / "clone")
     # Contents count, times do not.
     clone.path("src/rankbound/training/trainer.py").touch()
-    with clone.path("src/rankbound_study/figures/bounds.py").open("a") as file:
+    with clone.path("src/rankbound_study/figures/formulas.py").open("a") as file:
         file.write("assert True\n")
     output = clone.run("dvc", "repro")
     ran = set(re.findall(r"^(?:local)?rule (\w+):$", output, re.MULTILINE))

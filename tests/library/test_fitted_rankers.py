@@ -17,14 +17,7 @@ from rankbound import rankers
 from rankbound.kernels.formulas import Floats
 from rankbound.rankers import Columns, Performance, Selection
 from rankbound.rankers.ensembles import BINS, fit_adarank, fit_rankboost, potentials, thresholds
-from rankbound.rankers.linear import (
-    Pairs,
-    Violations,
-    fit_coordinate_ascent,
-    fit_subset_ranking,
-    pass_of_prank,
-    solve,
-)
+from rankbound.rankers.linear import Pairs, Violations, fit_coordinate_ascent, fit_subset_ranking, pass_of_prank, solve
 from rankbound.texts import derive_seed
 from rankbound.training.recipe import FITTED_MODELS
 from tests.library.conftest import Program

@@ -8,9 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from rankbound_study.claims import verdicts
-from rankbound_study.report import claims_table
-from rankbound_study.report.columns import TableBlock, signed, with_minus_signs
-from rankbound_study.report.content import Document, Paragraph
+from rankbound_study.report.blocks import Document, Paragraph, TableBlock, signed, with_minus_signs
+from rankbound_study.report.claims import estimate
 from rankbound_study.results.neural import AS_PRINTED, TABLES, data_set_title
 
 _NUMBER = r"[+−]\d\.\d{4}(?!\d)"
@@ -73,7 +72,7 @@ def _on_claims(said: list[Statement], claims: pl.DataFrame) -> Iterator[str]:
             row, reason = rows[name], with_minus_signs(rows[name]["reason"])
             quotation = f"Claim {name}, {row['verdict']}: {reason}"
             of_table = f"{name} {row['claim']} {row['verdict']} {reason}"
-            has_row = one.text.startswith(of_table) and claims_table.estimate(row) in one.text
+            has_row = one.text.startswith(of_table) and estimate(row) in one.text
             if not (quotation in one.text or has_row):
                 yield f"{one.place}: {name} is {row['verdict']} ({row['reason']}), found {one.text!r}"
             rest = rest.replace(quotation, "").replace(of_table, "")

@@ -19,7 +19,7 @@ from rankbound_study.claims.rules import REACH, RULES, Family, Sample, collapsed
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_kept
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.claims import Claims
 from tests.study.planted import ONE_SEED, STILL, Made, Study, blurred, evidence_of, of_bounded, study
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")

@@ -25,11 +25,9 @@ from rankbound_study.claims.verdicts import (
     Verdict,
 )
 from rankbound_study.cli import main
-from rankbound_study.report import claims_table, document
-from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import TableBlock, signed
-from rankbound_study.report.content import Document, Finding
-from rankbound_study.report.table_files import escaped
+from rankbound_study.report import claims, document
+from rankbound_study.report.blocks import Document, Finding, TableBlock, escaped, signed
+from rankbound_study.report.claims import Claims
 from tests.study.judged_study import write_tables
 from tests.study.report_statements import DIFFERENCE, contradictions, statements
 
@@ -126,16 +124,16 @@ def test_a_damaged_table_is_named(folder: Path, tmp_path: Path) -> None:
     ("value", "text"), [(0.012345, "0.0123"), (-0.5, "−0.5"), (0.0, "0"), (12345.6, "12346"), (0.00001234, "1.2e−05")]
 )
 def test_numbers_are_short(value: float, text: str) -> None:
-    assert claims_table.number(value) == text
+    assert claims.number(value) == text
 
 
 def test_texts_cannot_break_the_forms() -> None:
     claim = registry.Claim("T01", "bounds", "seed", "a | b & c_d 100%", "", "theorem")
     table = verdicts.frame([(claim, Verdict(REFUTED, r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))])
-    assert r"a \| b & c_d" in claims_table.texts(table).markdown
-    assert r"a | b \& c\_d 100\%" in claims_table.texts(table).latex
+    assert r"a \| b & c_d" in claims.texts(table).markdown
+    assert r"a | b \& c\_d 100\%" in claims.texts(table).latex
     assert escaped("\\") == r"\textbackslash{}"
-    assert claims_table.estimate(table.row(0, named=True)) == "0.1 [0.05, 0.15]"
+    assert claims.estimate(table.row(0, named=True)) == "0.1 [0.05, 0.15]"
 
 
 # The report never says two things about one: verdicts, counts and differences agree wherever they stand

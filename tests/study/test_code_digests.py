@@ -68,7 +68,7 @@ for _ in sys.stdin:
     found["convert of LETOR"] = codes.of_step("convert", "letor")
     found["job of trees"] = codes.of_step("job", {TREES!r})
     found["job of a new loss"] = codes.of_step("job", "new")
-    found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.bounds"])
+    found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.formulas"])
     for name in ("table_5_1", "protocols", "sources"):
         found["table " + name] = codes.of_step("table", modules=["rankbound_study.report.tables." + name])
     print(json.dumps(found), flush=True)

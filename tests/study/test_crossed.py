@@ -23,9 +23,9 @@ from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from rankbound_study.data.contracts import write_table
 from rankbound_study.figures import draw
-from rankbound_study.figures.training import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
+from rankbound_study.figures.runs import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
 from rankbound_study.jobs.parts import RUN_METRICS
-from rankbound_study.report.content import Finding
+from rankbound_study.report.blocks import Finding
 from rankbound_study.report.findings import VARIANTS_FILE, crossed_findings, distribution_findings
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import LOSSES

@@ -19,9 +19,9 @@ from rankbound_study.claims.worked import WORKED_TABLES, worked_table
 from rankbound_study.figures import style
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
 from rankbound_study.report import document, render
-from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import Figures, Finding, ReportSection, table_blocks
+from rankbound_study.report.blocks import Finding, ReportSection, TableBlock
+from rankbound_study.report.claims import Claims
+from rankbound_study.report.content import Figures, table_blocks
 from rankbound_study.report.findings import Bounded
 from rankbound_study.report.render import inline_svg
 from rankbound_study.report.tables import make

@@ -26,9 +26,8 @@ from rankbound_study.claims.effects import (
 )
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.jobs.parts import RUN_METRICS
-from rankbound_study.report.abstract import related_sections
-from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import Paragraph
+from rankbound_study.report.blocks import Paragraph, TableBlock
+from rankbound_study.report.findings import related_sections
 from rankbound_study.report.tables import effects as table_effects
 from rankbound_study.report.tables.table_5_1 import COLUMNS
 from rankbound_study.results.study_files import StudyFiles

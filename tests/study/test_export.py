@@ -344,17 +344,17 @@ def item_names() -> None:
     write_table(lists.set_column(1, "items", items), f"data/lists/{QUERIES}.parquet", "lists", metadata=metadata)
 
 
-NOT_KEPT = "there are such runs, but their scores were not kept"
+NONE_KEPT = "results/runs/**/*.predictions.parquet has no such runs"
 ERRORS: dict[str, tuple[Callable[[], object], tuple[object, ...], str]] = {
     "no predictions": (
         without_predictions, (), "results: it has no runs/**/*.predictions.parquet; expected a study's results folder"
     ),
     "no such runs": (
         list, ("--dataset", "movielens"),
-        f"dataset 'movielens': results has no such runs; it has {USERS}, {QUERIES}-graded",
+        f"dataset 'movielens': {NONE_KEPT}; it has {USERS}, {QUERIES}-graded",
     ),
-    "controls": (list, ("--model", "oracle"), NOT_KEPT),
-    "last epochs": (list, ("--selection", "last"), NOT_KEPT),
+    "controls": (list, ("--model", "oracle"), f"model 'oracle': {NONE_KEPT}"),
+    "last epochs": (list, ("--selection", "last"), f"selection 'last': {NONE_KEPT}"),
     **{
         f"no {file}": (
             lambda file=file: Path(f"data/{file}.parquet").unlink(), (),

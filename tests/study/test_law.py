@@ -40,9 +40,9 @@ from rankbound_study.data.contracts import SPLITS, lists_table
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sampling import write_instances as write_lists_of
 from rankbound_study.jobs.weighting import Influence
-from rankbound_study.report.abstract import law_findings
 from rankbound_study.report.content import Figures
 from rankbound_study.report.document import further_sections
+from rankbound_study.report.findings import law_findings
 from rankbound_study.vocabulary import ListWeights
 
 COLUMNS = (DataSet("movielens", 2), DataSet("mq2008-label1", None))

@@ -19,9 +19,9 @@ from rankbound.errors import DataError
 from rankbound_study import figures
 from rankbound_study.figures import style
 from rankbound_study.report import document, render
-from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import Figures, ReportSection
-from rankbound_study.report.leaderboard_section import Leaderboard
+from rankbound_study.report.blocks import ReportSection, TableBlock
+from rankbound_study.report.content import Figures
+from rankbound_study.report.sections import Leaderboard
 from rankbound_study.report.tables import leaderboard, make
 from rankbound_study.results.study_files import StudyFiles
 
@@ -213,7 +213,7 @@ def test_the_figures_name_what_they_show(results: Path, tmp_path: Path) -> None:
     assert "100 % gain" in topics
     for name in FIGURES:
         svg = svg_of(figures.draw(name), tmp_path)
-        assert re.search("There is no leaderboard|There are no validation scores", svg), name
+        assert re.search("There is nothing to draw|There are no validation scores", svg), name
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests")

@@ -39,7 +39,7 @@ from rankbound_study.data.sampling import (
     weighted_draw,
 )
 from rankbound_study.data.splits import split_ratings, split_relevant
-from rankbound_study.report.methods_section import left_out_blocks, methods_section
+from rankbound_study.report.methods import left_out_blocks, methods_section
 
 ROOT = Path(__file__).resolve().parents[2]
 USERS, ITEMS, RELEVANT, LOW = 6, 120, 25, 7

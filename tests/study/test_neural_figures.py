@@ -18,7 +18,7 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import trends
-from rankbound_study.figures import faces, illustrations, style
+from rankbound_study.figures import formulas, neural, style
 from rankbound_study.report.render import inline_svg
 from rankbound_study.results.neural import TABLES, FeatureResults, coefficients, feature_results, read_runs
 from rankbound_study.results.study_files import StudyFiles
@@ -96,7 +96,7 @@ def test_a_loss_that_is_of_training_alone_is_drawn_once(study: Evidence, tmp_pat
 
 @pytest.mark.parametrize(("order", "sign"), [("right", 1), ("wrong", -1)])
 def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Evidence, tmp_path: Path) -> None:
-    found = faces._candidates(files_of(study), order)
+    found = neural._candidates(files_of(study), order)
     assert len(found) > 0
     assert (np.sign(found["older_score"] - found["younger_score"]) == sign).all()
     assert (found["older_age"] - found["younger_age"] > 5).all()
@@ -108,7 +108,7 @@ def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Evide
 
 @pytest.mark.parametrize("left", [0.0, 0.5])
 def test_pairs_of_pictures_keep_the_margins_of_other_figures(left: float) -> None:
-    _, (panels,) = faces.pair_grid(1, 3, "title", lines=1, left=left)
+    _, (panels,) = neural.pair_grid(1, 3, "title", lines=1, left=left)
     first, last = (panel.get_position() for panel in (panels[0], panels[-1]))
     assert style.PAGE_WIDTH * first.x0 == pytest.approx(style.MARGIN + left)
     assert style.PAGE_WIDTH * (1 - last.x1) == pytest.approx(style.MARGIN)
@@ -143,13 +143,13 @@ def test_both_losses_are_the_cross_entropy_of_the_drawn_link(name: str) -> None:
     scores = torch.tensor([0.3, -1.2, 2.0, 0.1], dtype=torch.float64)
     relevance, offsets = torch.tensor([1, 0, 1, 0]), torch.tensor([0, 4])
     pairs = [(0, 1), (0, 3), (2, 1), (2, 3)]
-    wanted = np.mean([-np.log(illustrations.probability(name, float(scores[i] - scores[j]))) for i, j in pairs])
+    wanted = np.mean([-np.log(formulas.probability(name, float(scores[i] - scores[j]))) for i, j in pairs])
     assert rb.loss(name)(scores, relevance, offsets).item() == pytest.approx(wanted)
 
 
 def test_directranker_is_ranknet_with_another_odd_link() -> None:
     difference = np.linspace(-6, 6, 241)
-    one, other = (illustrations.probability(name, difference) for name in ("RankNet", "DirectRanker"))
+    one, other = (formulas.probability(name, difference) for name in ("RankNet", "DirectRanker"))
     for won in (one, other):
         # Antisymmetric: of the two sides of a pair one wins; and increasing, so that both order pairs by the score.
         assert won + won[::-1] == pytest.approx(np.ones(241))
@@ -160,7 +160,7 @@ def test_directranker_is_ranknet_with_another_odd_link() -> None:
 
 
 def test_only_score_differences_never_break_antisymmetry_or_transitivity() -> None:
-    joined, odd, counterexample, score_difference = map(illustrations.violations, illustrations.PAIR_MODELS)
+    joined, odd, counterexample, score_difference = map(formulas.violations, formulas.PAIR_MODELS)
     assert score_difference == (0, 0)
     assert min(joined) > 0.1
     assert odd[0] == 0 < odd[1]

@@ -15,8 +15,8 @@ from neural_studies import AGES, WEB, draw_pairs, method_scores, write_images, w
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.data.contracts import read_table, write_table
-from rankbound_study.report.columns import signed
-from rankbound_study.report.neural_section import Results, facts, read_results
+from rankbound_study.report.blocks import signed
+from rankbound_study.report.sections import Results, facts, read_results
 from rankbound_study.report.tables import neural
 from rankbound_study.report.tables.neural import NeuralTable, neural_table
 from rankbound_study.results import neural as readers

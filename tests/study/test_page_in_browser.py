@@ -13,8 +13,7 @@ from test_svg_titles import told_figure
 from rankbound_study.cli import main
 from rankbound_study.figures import style
 from rankbound_study.report import render
-from rankbound_study.report.columns import Cell, TableBlock
-from rankbound_study.report.content import Document, ReportSection
+from rankbound_study.report.blocks import Cell, Document, ReportSection, TableBlock
 from rankbound_study.report.render import policy_source
 from tests.study.browser_pages import BROWSER, SCHEMES, broken_rules, driven, unseen_stops
 

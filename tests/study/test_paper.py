@@ -10,8 +10,7 @@ import pytest
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.claims import effects, law
 from rankbound_study.commands.results import document
-from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import Document
+from rankbound_study.report.blocks import Document, TableBlock
 from rankbound_study.report.paper import OTHER_TABLES, counter_examples, paper, references
 
 PUBLISHED = Path(__file__).parents[2] / "published_results"

@@ -19,7 +19,7 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import beside
-from rankbound_study.figures import training
+from rankbound_study.figures import runs as drawn
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.train_job import Plan, Trial, choose, in_groups
@@ -235,7 +235,7 @@ def test_the_report_marks_rates_at_an_end_of_the_grid(collected: Path) -> None:
 
 def test_the_figure_draws_the_scores_of_the_table(collected: Path) -> None:
     table = protocols.make_rates("table_rates", StudyFiles(rates=collected))
-    (panel,) = training.rates(StudyFiles(rates=collected)).axes
+    (panel,) = drawn.rates(StudyFiles(rates=collected)).axes
     lines = {line.get_label(): line for line in panel.lines}
     for bounding, title in (("none", "unbounded"), ("min-max", "min-max")):
         own = table.filter(bounding=bounding)

@@ -15,23 +15,24 @@ from rankbound_study import templates
 from rankbound_study.claims import effects, law, verdicts
 from rankbound_study.claims.registry import claims
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Verdict
-from rankbound_study.report import content
-from rankbound_study.report.abstract import abstract
-from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import (
+from rankbound_study.report import blocks
+from rankbound_study.report.blocks import (
     DATA_SET,
     Across,
     Cell,
     Column,
+    Finding,
     Layout,
+    Paragraph,
+    ReportSection,
     TableBlock,
     fixed,
     signed,
     with_margin,
 )
-from rankbound_study.report.content import Finding, Paragraph, ReportSection
-from rankbound_study.report.findings import Bounded
-from rankbound_study.report.methods_section import methods_section
+from rankbound_study.report.claims import Claims
+from rankbound_study.report.findings import Bounded, abstract
+from rankbound_study.report.methods import methods_section
 from rankbound_study.report.tables.table_5_1 import COLUMNS
 from rankbound_study.results import study_files
 from rankbound_study.results.study_files import probability
@@ -247,8 +248,8 @@ def test_every_piece_is_quoted_by_a_module_that_names_its_file(file: Path) -> No
     quoting = [texts for module in MODULES if file.name in (texts := set(texts_of(module)))]
     assert quoting
     quoted = set().union(*quoting)
-    # The worked tables are named by their numbers, pairs of faces by theirs, the methods of protocols by these.
-    quoted |= {f"worked-{number}" for number in quoted} | {f"figure_neural_{number}" for number in (2, 6, 7)}
+    # The worked tables are named by their numbers, the methods of protocols by these.
+    quoted |= {f"worked-{number}" for number in quoted}
     assert set(templates.pieces(file.name)) <= quoted | {"published", "honest"}
 
 
@@ -266,8 +267,8 @@ def test_pieces_that_are_named_in_calls_exist() -> None:
 def test_a_piece_is_one_line_whose_bold_start_is_a_title_or_headline(monkeypatch: pytest.MonkeyPatch) -> None:
     piece = "**A {{ of }}.**  It\nholds{% if more %}, {{ more | signed }}{% endif %}. 5\N{NO-BREAK SPACE}%\n"
     monkeypatch.setattr(templates, "pieces", lambda file: {"a": piece})
-    assert content.paragraph("x.md", "a", of="B", more=None) == Paragraph("A B", "It holds. 5\N{NO-BREAK SPACE}%")
-    assert content.finding("x.md", "a", [{"h": "1"}, {"h": "2"}], of="B", more=-0.01) == Finding(
+    assert blocks.paragraph("x.md", "a", of="B", more=None) == Paragraph("A B", "It holds. 5\N{NO-BREAK SPACE}%")
+    assert blocks.finding("x.md", "a", [{"h": "1"}, {"h": "2"}], of="B", more=-0.01) == Finding(
         "A B.", "It holds, −0.0100. 5\N{NO-BREAK SPACE}%", ("h",), (("1",), ("2",))
     )
     with pytest.raises(jinja2.UndefinedError, match="'more' is undefined"):

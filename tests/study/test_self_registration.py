@@ -11,8 +11,7 @@ from rankbound_study.config.code_digests import LIBRARY, STUDY
 from rankbound_study.config.sections.base import SOURCES
 
 FIGURE = """
-from rankbound_study.figures import style
-from rankbound_study.figures.catalogue import Catalogue, FigureSpec
+from rankbound_study.figures import Catalogue, FigureSpec, style
 
 FIGURES = Catalogue(FigureSpec)
 
@@ -26,8 +25,8 @@ def rising_line(*, height):
 
 TABLE = """
 import polars as pl
-from rankbound_study.figures.catalogue import Catalogue
-from rankbound_study.report.table_files import TableFiles
+from rankbound_study.figures import Catalogue
+from rankbound_study.report.blocks import TableFiles
 from rankbound_study.report.tables import TableSpec
 
 TABLES = Catalogue(TableSpec)

@@ -14,10 +14,10 @@ from scipy import stats
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import write_table
-from rankbound_study.report.columns import Cell
-from rankbound_study.report.provenance_section import settings_table
-from rankbound_study.report.tables import protocols, sensitivity, table_specs
-from rankbound_study.report.tables.sensitivity import differing, option_text
+from rankbound_study.report.blocks import Cell
+from rankbound_study.report.methods import settings_table
+from rankbound_study.report.tables import protocols, table_specs
+from rankbound_study.report.tables.protocols import differing, option_text
 from rankbound_study.results.study_files import StudyFiles
 from tests.study.planted import BOUNDS, EXPERIMENTS, LOSSES, RUNS, World, beside, raised, settings, usual
 from tests.study.synthetic_runs import write_runs
@@ -39,7 +39,7 @@ def with_options(world: World, **of_variants: dict[str, Any]) -> World:
 
 
 def table(folder: Path, world: World, name: str, column: DataSet = COLUMN) -> pl.DataFrame:
-    return sensitivity.table_sensitivity(with_options(world).files(folder), {name: [column]})
+    return protocols.table_sensitivity(with_options(world).files(folder), {name: [column]})
 
 
 def test_a_change_of_all_losses_is_found_with_its_size(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_a_setting_is_what_differs_from_the_study_and_nothing_else(tmp_path: Pat
         "f16": ({"factors": 16}, "factors 16"),
         "narrow": ({"hidden": [12]}, "hidden 12"),
         "r03": ({"optimiser": "sgd", "learning_rate": 0.3}, "learning rate 0.3, optimiser sgd"),
-        "same": ({}, sensitivity.AS_USUAL),
+        "same": ({}, protocols.AS_USUAL),
         "share": ({"validation_share": 0.05}, "validation share 0.05"),
     }
     world = beside(2, {f"any-{name}": usual for name in changes})
     world = with_options(world, **{name: changed for name, (changed, _) in changes.items()})
-    found = sensitivity.table_sensitivity(world.files(tmp_path), {"any": [COLUMN]})
+    found = protocols.table_sensitivity(world.files(tmp_path), {"any": [COLUMN]})
     assert found.select("variant", "setting").rows() == [(name, text) for name, (_, text) in changes.items()]
 
 
@@ -100,7 +100,7 @@ def test_the_command_writes_all_forms(tmp_path: Path) -> None:
     files = ["--runs", str(made.runs), "--experiments", str(made.experiments), "--out-dir", str(tmp_path)]
     options = '{"study": "thesis", "experiments": {"rates": [["movielens", 2]]}}'
     assert main(["table", "table_sensitivity", *files, "--options", options]) == 0
-    read = pl.read_csv(tmp_path / "table_sensitivity.csv", schema=sensitivity.COLUMNS)
+    read = pl.read_csv(tmp_path / "table_sensitivity.csv", schema=protocols.COLUMNS)
     assert len(read) == 1
     assert "| learning rate 0.03 | MovieLens NSR" in (tmp_path / "table_sensitivity.md").read_text("utf-8")
     assert r"\midrule" in (tmp_path / "table_sensitivity.tex").read_text("utf-8")
@@ -114,7 +114,7 @@ def test_the_other_reading_of_relevance_is_told_beside_the_usual_one(tmp_path: P
         settings=[*world.settings, *other],
         effect=lambda one: raised(-0.1)(one) if one.dataset else usual(one),
     )
-    rows = sensitivity.table_sensitivity(both.files(tmp_path), {"widths": [DataSet("mq2008-label1", None)]})
+    rows = protocols.table_sensitivity(both.files(tmp_path), {"widths": [DataSet("mq2008-label1", None)]})
     found = rows.filter(choice="relevant").row(0, named=True)
     assert (found["variant"], found["dataset"]) == ("label\N{NO-BREAK SPACE}2", "mq2008-label1")
     assert found["setting"] == "relevant label\N{NO-BREAK SPACE}2"

@@ -15,7 +15,7 @@ from rankbound.losses import KINDS as LOSSES
 from rankbound.metrics import KINDS as METRICS
 from rankbound_study import figures
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
-from rankbound_study.report.content import Document, ReportSection
+from rankbound_study.report.blocks import Document, ReportSection
 from website import WRITTEN, gallery, name_check, pages, report
 from website.__main__ import main
 

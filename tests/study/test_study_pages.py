@@ -15,7 +15,7 @@ from rankbound import cli
 from rankbound_study import cli as study
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.figures.style import house_style
-from rankbound_study.report.table_files import TableFiles, plain_texts
+from rankbound_study.report.blocks import TableFiles, plain_texts
 from rankbound_study.results.study_files import StudyFiles
 from tests.study.synthetic_runs import write_runs
 from website import WRITTEN

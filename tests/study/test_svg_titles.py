@@ -11,7 +11,7 @@ from drawn_files import svg_of
 
 from rankbound_study import figures
 from rankbound_study.figures import style
-from rankbound_study.figures.svg_titles import marked
+from rankbound_study.figures.style import marked
 from rankbound_study.report.render import inline_svg
 
 SVG = "{http://www.w3.org/2000/svg}"

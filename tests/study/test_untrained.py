@@ -17,11 +17,11 @@ from rankbound_study.claims.comparisons import ratios_crossed
 from rankbound_study.claims.registry import claims, decide, verdict_on
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.claims import Claims
 from rankbound_study.report.findings import Bounded, honest_findings
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables import table_5_1 as laid_out
-from rankbound_study.report.tables.crossed import ratio_blocks
+from rankbound_study.report.tables.effects import ratio_blocks
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
 from rankbound_study.results.scores import (
     AT_RANDOM,

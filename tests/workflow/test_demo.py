@@ -36,7 +36,7 @@ MODELS = ("boosted-trees", "random-forest", "lasso", "ridge", "cnn")
 """Those whose code only some trainings load."""
 AFTER_RUNS = {"collect": 1, "join": 1, "table_5_1": 1, "figure_5_2": 1, **PAPER}
 RERUN = {
-    "figures/bounds.py": {"figure_1_1": 1, **PAPER},
+    "figures/formulas.py": {"figure_1_1": 1, **PAPER},
     "jobs/controls_job.py": {"controls": 2, **AFTER_RUNS},
     "jobs/collect.py": AFTER_RUNS,
     "claims/worked.py": {"table_2_2": 1, **PAPER},

@@ -1,8 +1,7 @@
 # Functions of several rules: resources, flags, files and captions.
 from shlex import quote
 
-from rankbound_study.figures import title
-from rankbound_study.figures.catalogue import FIRST
+from rankbound_study.figures import FIRST, title
 from rankbound_study.results.neural import table_of
 
 FIGURES = figure_specs()

@@ -31,14 +31,14 @@ def claims(options: str, out_dir: Path, titles: str, name: str, theorems: Path |
     from rankbound_study.claims.evidence import Evidence
     from rankbound_study.claims.registry import decide
     from rankbound_study.claims.theorems import read
-    from rankbound_study.report import claims_table
-    from rankbound_study.report.table_files import TableFiles
+    from rankbound_study.report.blocks import TableFiles
+    from rankbound_study.report.claims import texts
 
     _use_titles(titles)
     chosen = {kind: value for kind, value in vars(_study_files(files)).items() if kind in Evidence.__annotations__}
     evidence = Evidence(parse_options(options)["study"], **chosen)
     table = verdicts.frame(decide(evidence, read(theorems) if theorems else {}))
-    TableFiles(table, claims_table.texts(table)).write(out_dir, name)
+    TableFiles(table, texts(table)).write(out_dir, name)
     print(verdicts.summary(table))
 
 
@@ -58,7 +58,7 @@ def figure(names: list[str], out: list[Path], options: str, titles: str, **files
 def table(names: list[str], out_dir: Path, metrics: Path | None, options: str, titles: str, **files: Any) -> None:
     """Compute tables made from the same files, and write them in all their forms, and the metrics of one."""
     from rankbound_study.report import tables
-    from rankbound_study.report.table_files import write_json
+    from rankbound_study.report.blocks import write_json
 
     _use_titles(titles)
     for name in names:
@@ -115,8 +115,9 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
     from rankbound_study.config.data_sets import use_titles
     from rankbound_study.export.evidence import unpack
     from rankbound_study.figures import draw, figure_file, style
-    from rankbound_study.report import claims_table, paper, render, tables
-    from rankbound_study.report.table_files import TableFiles
+    from rankbound_study.report import claims as of_claims
+    from rankbound_study.report import paper, render, tables
+    from rankbound_study.report.blocks import TableFiles
 
     choose_smallest_effects(_effects(smallest_effect))
     folder = out_dir / "tables"
@@ -131,7 +132,7 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
                 tables.make(part, released.files, options).write(folder, part)
             elif part == verdicts.NAME:
                 table = released.decided()
-                TableFiles(table, claims_table.texts(table)).write(folder, part)
+                TableFiles(table, of_claims.texts(table)).write(folder, part)
             else:
                 figure = draw(part, released.files_with_tables(folder), {})
                 style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])

@@ -33,10 +33,7 @@ RESULTS, CONFIG = "results", "config.json"
 LICENSED = ("licensed/", "paper/")
 """Results that show pictures of licensed data."""
 
-CODE_LICENCE = "https://www.apache.org/licenses/LICENSE-2.0"
 PROFILES = tuple(f"https://w3id.org/ro/wfrun/{name}/0.5" for name in ("process", "workflow", "provenance"))
-TERMS = {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}
-"""Of the profiles' context."""
 
 FORMATS = {
     ".csv": "text/csv",
@@ -86,7 +83,8 @@ class _Packing:
         self.packed = [path for path in here if licensed or not path.startswith(LICENSED)]
         self.left_out = [path for path in here if path not in self.packed]
         self.crate = ROCrate(version=VERSION)
-        self.crate.metadata.extra_terms.update(TERMS)
+        # Of the profiles' context.
+        self.crate.metadata.extra_terms["sha256"] = "https://w3id.org/ro/terms/workflow-run#sha256"
         self._describe()
         self.entities: dict[str, Entity] = {}
         for path in self.packed:
@@ -104,7 +102,7 @@ class _Packing:
             "code, libraries and machine. Raw data are not included: checksums name them."
         )
         self.crate.datePublished = datetime.fromisoformat(self.manifest.created)
-        self.crate.license = CODE_LICENCE
+        self.crate.license = "https://www.apache.org/licenses/LICENSE-2.0"
         self.crate.root_dataset["conformsTo"] = [
             self._thing(profile, "CreativeWork", name=profile.split("/")[-2]) for profile in PROFILES
         ]

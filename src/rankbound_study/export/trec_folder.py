@@ -22,8 +22,8 @@ from rankbound.metrics import evaluate, metric
 from rankbound_study.config.data_sets import VGG16
 from rankbound_study.data.reader import FoldedLists, read_instances, read_item_names
 from rankbound_study.export import whole_folder
-from rankbound_study.report.table_files import write_text
-from rankbound_study.results.compare_runs import KEYS, RUNS_FILE, read_runs, selected
+from rankbound_study.report.blocks import write_text
+from rankbound_study.results.compare_runs import KEYS, selected
 from rankbound_study.results.study_files import read_frame
 
 ENDING = ".predictions.parquet"
@@ -172,7 +172,7 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
 
     Raises:
         DataError: there are no predictions.
-        ConfigError: no predictions match; the text says whether there are matching runs without predictions.
+        ConfigError: no predictions match.
     """
     # Pieces of unfinished jobs are in folders of their own (`rankbound_study.jobs.running`).
     files = [results] if results.is_file() else sorted((results / "runs").rglob(f"*{ENDING}"))
@@ -188,20 +188,8 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
         .with_columns(pl.lit(str(file)).alias("file"))
         for file in tqdm(files, unit="file", desc="keys", disable=None, leave=False)
     )
-    try:
-        chosen = selected(keys, choice, str(results))
-    except ConfigError as error:
-        try:
-            were_run = (results / RUNS_FILE).is_file() and len(selected(read_runs(results), choice, "")) > 0
-        except ConfigError:
-            were_run = False
-        if not were_run:
-            raise
-        raise ConfigError(
-            f"{results}: there are such runs, but their scores were not kept: scores of controls never are, those of a "
-            "training only at the epoch that its protocol selects (published: --selection test, honest: --selection "
-            "validation)"
-        ) from error
+    # Scores of controls are never kept, those of a training only at the epoch that its protocol selects.
+    chosen = selected(keys, choice, str(results) if results.is_file() else f"{results}/runs/**/*{ENDING}")
     trainings = chosen.group_by("file", *KEYS, "seed", maintain_order=True).agg(pl.col("fold").sort())
     return [
         Kept(Path(row["file"]), {key: row[key] for key in KEYS}, row["seed"], tuple(row["fold"]))

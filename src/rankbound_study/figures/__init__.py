@@ -1,17 +1,94 @@
 """The figures by name: a module draws a family of figures, a function each, in the module's `Catalogue`.
 
-A module is known by lying here and stands in no list. All are imported to find their figures, so they import matplotlib
-and scipy inside their functions.
+Tables have catalogues, too (`report.tables`). A module is known by lying here and stands in no list; captions are those
+of its file of prose. All modules are imported to find their figures, so they import matplotlib and scipy inside their
+functions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from pkgutil import iter_modules
+from typing import Any, TypeVar
 
 from rankbound.errors import ConfigError
-from rankbound_study.figures.catalogue import FigureSpec, found_specs
 from rankbound_study.results.study_files import StudyFiles
+from rankbound_study.templates import text, titled
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A figure or a table: its caption, the function that makes it, and the function's keyword arguments."""
+
+    caption: str
+    make: Callable[..., Any]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    needs: tuple[str, ...] = ()
+    """Fields of `StudyFiles` that it is made from."""
+    uses: tuple[str, ...] = ()
+    """Fields that it is also made from where they are given: epochs, by whose gradients some trainings are known not to
+    have trained."""
+    data: tuple[int, ...] = ()
+    """The tables of the neural-ranking study whose data sets these files are of."""
+    methods: tuple[str, ...] = ()
+    """The methods whose predictions or weights are read; all if empty."""
+    by_features: bool = False
+    """Use the comparisons by the number of features, which all others leave out."""
+    part: str = ""
+    """The runs among those, epochs and rates with them: of a protocol (the configuration's first one: `first`), of the
+    comparisons (`compared`), or all."""
+    options: tuple[str, ...] = ()
+    """The keys of its options, which the configuration determines."""
+    module: str = ""
+    """The module that makes it; set where the module is found."""
+
+
+@dataclass(frozen=True)
+class FigureSpec(Spec):
+    """A figure."""
+
+    shows_pictures: bool = False
+    """The figure contains pictures of a data set, whose licence then applies to it."""
+    order: int = 0
+    """Place among the figures of a source that have no number."""
+
+
+FIRST = "first"
+OF_RUNS: Mapping[str, Any] = {"needs": ("runs",), "uses": ("epochs",), "part": FIRST, "options": ("protocol", "study")}
+"""Fields of a figure whose function takes the table of runs, the selection of its rows, and epochs if there are any."""
+
+
+class Catalogue(dict[str, Spec]):
+    """The figures or tables that the functions of a module make, by name."""
+
+    def __init__(self, kind: type[Spec], file: str = "") -> None:
+        self._kind, self._file = kind, file
+
+    def add(self, name: str, caption: str = "", **fields: Any) -> Callable[[Any], Any]:
+        """Return a decorator that enters what a function makes.
+
+        Args:
+            name: the name of the figure or table.
+            caption: its caption; the piece of that name in the file of prose if empty, which may begin with the title.
+            fields: other fields of its spec.
+
+        Raises:
+            ValueError: the module has another one of that name.
+        """
+
+        def entered(make: Any) -> Any:
+            if name in self:
+                raise ValueError(f"two functions make {name}")
+            piece = caption or text(self._file, name)
+            title, rest = titled(self._file, name) if piece.startswith("**") else ("", piece)
+            self[name] = self._kind(rest, make, **{"title": title, **fields})
+            return make
+
+        return entered
+
 
 NO_FILES = StudyFiles()
 
@@ -63,3 +140,28 @@ def _place(figure: tuple[str, FigureSpec]) -> tuple[Any, ...]:
     """Sort numbers by value and before words: chapters, then other sources."""
     first, group, *last = ((not part.isdigit(), int(part) if part.isdigit() else part) for part in figure[0].split("_"))
     return (first, group, figure[1].order, last)
+
+
+S = TypeVar("S", bound=Spec)
+
+
+def found_specs(package: str, folders: Iterable[str], kind: type[S]) -> dict[str, S]:
+    """Return all specs of a package by name: of every module whose name does not begin with an underscore.
+
+    Raises:
+        ValueError: two modules describe one name.
+    """
+    specs: dict[str, S] = {}
+    for module in sorted(info.name for info in iter_modules(folders) if not info.name.startswith("_")):
+        catalogues = (one for one in vars(import_module(f"{package}.{module}")).values() if isinstance(one, Catalogue))
+        for name, spec in (item for catalogue in catalogues for item in catalogue.items()):
+            if name in specs:
+                raise ValueError(f"two modules describe {name}: {specs[name].module} and {module}")
+            assert isinstance(spec, kind)
+            specs[name] = replace(spec, module=module)
+    return specs
+
+
+def neural_title(number: int) -> str:
+    """Return the title of a figure that the neural-ranking study numbers itself."""
+    return f"Neural networks in ranking, Figure {number}"

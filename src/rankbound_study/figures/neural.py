@@ -1,23 +1,32 @@
-"""Figures of the neural-ranking study: loss and metric by epoch, accuracy by age difference, scores by features."""
+"""Figures of the neural-ranking study: paths of training, age gaps, numbers of features, and pictures of faces.
 
+Of pictures, only the drawn ones are read.
+"""
+
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from rankbound_study.figures import style
-from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
+from rankbound.texts import derive_seed
+from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.data.contracts import read_row_groups
+from rankbound_study.data.faces import THRESHOLD, Bits, example_pairs, perceptual_hashes
+from rankbound_study.data.images import Faces, read_faces
+from rankbound_study.figures import Catalogue, FigureSpec, neural_title, style
+from rankbound_study.results import neural
 from rankbound_study.results.neural import (
     FAMILIES,
     GAPS,
-    NOT_RUN,
     PAIR_ACCURACY,
     TABLES,
     by_gap,
+    coefficients,
     data_set_title,
-    feature_results,
-    read_epochs,
     read_pairs,
-    read_runs,
     table_of,
     what_is_missing,
 )
@@ -29,11 +38,10 @@ from rankbound_study.vocabulary import COMPARED
 FILE = "figures_neural.md"
 FIGURES = Catalogue(FigureSpec, FILE)
 
+METHOD = "Rank-LR"
+"""The method whose pairs of faces are shown, and that is always among those of the age gaps."""
 
 PARTS = ("train", "validation", "test")
-_METRIC_TITLES = {PAIR_ACCURACY: "pair accuracy"}
-
-
 _PATHS = (
     (1, 1, "web queries", "NDCG@10", ("RankNet", "DirectRanker", "Class-NN", "RankNet-as-printed")),
     (4, 2, "pixels of faces", "pair accuracy", ("RankCNN",)),
@@ -45,14 +53,13 @@ _PATHS = (
 def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
     """Draw methods in columns, with the loss above the table's metric; a thin line per fold, a thick mean."""
     about = TABLES[table - 1]
-    frame = read_epochs(files.needed("epochs"), methods)
-    frame = frame.filter(
-        pl.col("dataset").is_in([name for name in frame["dataset"].unique() if table_of(name) == about])
-    )
+    frame = neural.read_epochs(files.needed("epochs"), methods)
+    sets = [name for name in frame["dataset"].unique() if table_of(name) == about]
+    frame = frame.filter(pl.col("dataset").is_in(sets))
     found = [method for method in methods if method in set(frame["method"])]
     if not found or about.metric not in frame.columns:
         return style.remark(f"{', '.join(methods)}: nothing to draw.\n{what_is_missing(about)}")
-    runs = None if files.runs is None else read_runs(files.runs, about, []).group_by("method")
+    runs = None if files.runs is None else neural.read_runs(files.runs, about, []).group_by("method")
     picked = {} if runs is None else dict(runs.agg(pl.col("epoch").unique().sort()).rows())
     figure, axes = style.panels(2, len(found), height=3.6 if len(found) > 1 else 3.9, sharex="col", sharey="row")
     for column, method in enumerate(found):
@@ -63,19 +70,18 @@ def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -
             for panel in axes[:, column]:
                 look = {"color": style.MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2)), "zorder": 0}
                 panel.axvline(epoch, label=f"_picked epoch {epoch}", **look)
-        axes[0, column].set_title(method)
         axes[1, column].set_xlabel("epoch")
         axes[1, column].locator_params(axis="x", nbins=6, integer=True)
     axes[0, 0].set_ylabel("loss")
-    axes[1, 0].set_ylabel(_METRIC_TITLES.get(about.metric, "NDCG@10"))
+    axes[1, 0].set_ylabel("pair accuracy" if about.of_faces else "NDCG@10")
     titles = " and ".join(data_set_title(name) for name in frame["dataset"].unique().sort())
-    return style.finish(figure, axes, titles, legend=3)
+    return style.finish(figure, axes, titles, columns=found, legend=3)
 
 
-for _number, _table, _data, _metric, _methods in _PATHS:
+for _number, _table, _subject, _metric, _methods in _PATHS:
     FIGURES.add(
         f"figure_neural_{_number}",
-        text(FILE, "paths", metric=_metric, methods=_methods, data=_data),
+        text(FILE, "paths", metric=_metric, methods=_methods, data=_subject),
         arguments={"table": _table, "methods": _methods},
         title=neural_title(_number),
         needs=("runs", "epochs"),
@@ -91,8 +97,8 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
         # The recorded loss is that of the training part, repeated for every measured part.
         frame, parts = frame.with_columns(pl.lit(PARTS[0]).alias("part")), [PARTS[0]]
     for part, look in zip(PARTS, style.SERIES, strict=False):
-        own = frame.filter(pl.col("part") == part, pl.col(column).is_not_null()) if part in parts else None
-        if own is None or own.is_empty():
+        own = frame.filter(pl.col("part") == part, pl.col(column).is_not_null())
+        if part not in parts or own.is_empty():
             continue
         for (_, fold, seed), path in own.group_by("dataset", "fold", "seed", maintain_order=True):
             look_of_fold = {"color": look.color, "linewidth": 0.5, "alpha": 0.35}
@@ -102,9 +108,6 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
     panel.locator_params(axis="y", nbins=5)
     # Grid lines would be mistaken for the picked epochs.
     panel.grid(visible=False, axis="x")
-
-
-ALWAYS = "Rank-LR"
 
 
 @FIGURES.add(
@@ -143,16 +146,12 @@ def age_gaps(files: StudyFiles) -> Any:
 
 def _best_of_families(files: StudyFiles, dataset: str, pairs: pl.DataFrame) -> list[str]:
     """Return the best method of each family by validation, among those with predictions."""
-    runs = read_runs(files.needed("runs"), table_of(dataset), [PAIR_ACCURACY])
+    runs = neural.read_runs(files.needed("runs"), table_of(dataset), [PAIR_ACCURACY])
     names = pairs["method"].unique().sort().to_list()
     of_family = {family: runs.filter(pl.col("family") == family)["method"].unique().to_list() for family in FAMILIES}
     scores = scores_of_methods(files.needed("epochs"), dataset, PAIR_ACCURACY)
     best = [best_of([name for name in of_family[family] if name in names], scores) for family in FAMILIES]
-    return list(dict.fromkeys(name for name in [*best, ALWAYS] if name is not None and name in names))
-
-
-_SPREAD = 0.012
-"""Distance between the points of two methods as a share of the axis, which keeps their intervals apart."""
+    return list(dict.fromkeys(name for name in [*best, METHOD] if name is not None and name in names))
 
 
 @FIGURES.add(
@@ -166,12 +165,11 @@ _SPREAD = 0.012
 )
 def feature_counts(files: StudyFiles) -> Any:
     """Draw a column per data set: a line per method with 95 % intervals, and below it the gap of every family."""
-    results = feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
+    results = neural.feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
     if not results.datasets:
-        return style.remark(NOT_RUN)
-    figure, axes = style.panels(
-        2, len(results.datasets), height=4.6, sharex="col", gridspec_kw={"height_ratios": [1.7, 1]}
-    )
+        return style.remark(neural.NOT_RUN)
+    heights = {"height_ratios": [1.7, 1]}
+    figure, axes = style.panels(2, len(results.datasets), height=4.6, sharex="col", gridspec_kw=heights)
     # Solid lines with filled marks for networks, dashed with hollow ones for others.
     methods = results.scores.select("method", "network").unique(maintain_order=True).sort(~pl.col("network"))
     styles = {
@@ -182,16 +180,14 @@ def feature_counts(files: StudyFiles) -> Any:
         own = pl.col("dataset") == dataset
         _scores(axes[0, column], results.scores.filter(own), styles)
         _gaps(axes[1, column], results.gaps.filter(own, pl.col("features").is_not_null()))
-        axes[0, column].set_title(data_set_title(dataset))
-        axes[1, column].set_xlabel("number of features")
         counts = results.scores.filter(own)["features"].unique().sort().to_list()
-        axes[1, column].set_xscale("log")
+        axes[1, column].set(xlabel="number of features", xscale="log")
         axes[1, column].set_xticks(counts, [f"{count:,}" for count in counts])
         axes[1, column].minorticks_off()
         axes[1, column].margins(x=0.08)
     figure.get_layout_engine().set(wspace=0.06)
     axes[1, 0].set_ylabel("best network −\nbest other model")
-    return style.finish(figure, axes, legend=4)
+    return style.finish(figure, axes, columns=list(map(data_set_title, results.datasets)), legend=4)
 
 
 def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]) -> None:
@@ -202,7 +198,8 @@ def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]
         if own.is_empty():
             continue
         look, network = styles[name], bool(own["network"][0])
-        shift = reach ** (_SPREAD * (rank - (len(styles) - 1) / 2))
+        # Points of one number beside each other, by a share of the axis, so that their intervals are apart.
+        shift = reach ** (0.012 * (rank - (len(styles) - 1) / 2))
         numbers = (own[column] for column in ("ours", "low", "high"))
         face, label = look.color if network else "none", f"{name}{'' if network else ' (no network)'}"
         options: dict[str, Any] = {"markersize": 4, "markerfacecolor": face, "label": label}
@@ -220,3 +217,192 @@ def _gaps(panel: Any, gaps: pl.DataFrame) -> None:
         numbers = (own[column] for column in ("difference", "low", "high"))
         label = f"gap, {family}" if several else "gap"
         style.with_intervals(panel, look, own["features"], numbers, markersize=4, label=label)
+
+
+def pixels_of(images: Path, rows: npt.NDArray[Any]) -> dict[int, npt.NDArray[np.uint8]]:
+    """Read the pixels `(height, width, 3)` of these rows of an images file, by row."""
+    shape = read_faces(images).shape
+    wanted, found, start = set(rows.tolist()), {}, 0
+    for table in read_row_groups(images, "images", ["pixels"]):
+        column = table.column("pixels")
+        for row in sorted(wanted & set(range(start, start + len(column)))):
+            flat = np.frombuffer(column[row - start].as_py(), np.uint8)
+            found[row] = flat.reshape(shape).transpose(1, 2, 0)
+        start += len(column)
+    return found
+
+
+def pair_grid(rows: int, across: int, title: str, *, lines: int, left: float = 0.0) -> tuple[Any, list[list[Any]]]:
+    """Create a figure with square panels for pairs of pictures, `2 * across` in each row.
+
+    Below every picture is room for `lines` lines of text; on the left, `left` inches beside the margin are free.
+    """
+    from matplotlib.figure import Figure
+
+    width = style.PAGE_WIDTH
+    side = (width - 2 * style.MARGIN - left - across * _INSIDE - (across - 1) * _BETWEEN) / (2 * across)
+    below = 0.12 + _LINE * lines
+    height = _TITLE + rows * (side + below)
+    figure = Figure(figsize=(width, height))
+    panels = []
+    for row in range(rows):
+        bottom = height - _TITLE - row * (side + below) - side
+        starts = [
+            style.MARGIN + left + pair * (2 * side + _INSIDE + _BETWEEN) + second * (side + _INSIDE)
+            for pair in range(across)
+            for second in range(2)
+        ]
+        panels.append([figure.add_axes((x / width, bottom / height, side / width, side / height)) for x in starts])
+        for panel in panels[-1]:
+            panel.set_axis_off()
+    figure.suptitle(title, y=1 - 0.04 / height, va="top")
+    return figure, panels
+
+
+_TITLE, _LINE, _INSIDE, _BETWEEN = 0.32, 0.15, 0.06, 0.28
+"""Inches: the height of the title and of a line of text, and the gaps inside a pair and between pairs."""
+
+
+def picture(panel: Any, pixels: npt.NDArray[Any], text: str, **options: Any) -> Any:
+    """Draw one picture into a panel, pixel by pixel, with a text below it."""
+    panel.set_axis_off()
+    panel.text(0.5, -0.05, text, transform=panel.transAxes, ha="center", va="top", fontsize=8, color=style.INK)
+    # Without resampling, the file holds the picture's own pixels.
+    return panel.imshow(pixels, interpolation="none", **options)
+
+
+_OF_PAIRS: dict[str, Any] = {"needs": ("predictions", "images"), "methods": (METHOD,), "shows_pictures": True}
+
+
+@FIGURES.add("figure_neural_2", arguments={"order": "any", "count": 3}, title=neural_title(2), data=(2,), **_OF_PAIRS)
+@FIGURES.add(
+    "figure_neural_6", arguments={"order": "right", "count": 6}, title=neural_title(6), data=(2, 3), **_OF_PAIRS
+)
+@FIGURES.add(
+    "figure_neural_7", arguments={"order": "wrong", "count": 6}, title=neural_title(7), data=(2, 3), **_OF_PAIRS
+)
+def face_pairs(files: StudyFiles, *, order: str, count: int) -> Any:
+    """Draw random test pairs: all ("any") or those in the right or wrong order by Rank-LR ("right", "wrong").
+
+    Rank-LR uses the features of VGG16 if it was trained on them (as in the paper), else pixels; the title states which.
+    The older face is on the right.
+    """
+    pairs = _candidates(files, order)
+    if pairs is None or pairs.is_empty() or files.images is None:
+        return style.remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
+    random = np.random.default_rng(derive_seed("figure", "face-pairs", order, count))
+    chosen = pairs[np.sort(random.permutation(len(pairs))[:count])]
+    faces = chosen.select("younger", "older").to_numpy()
+    pixels = pixels_of(files.images, np.unique(faces))
+    figure, panels = pair_grid(-(-len(chosen) // 3), 3, _pairs_title(chosen, order), lines=1 if order == "any" else 2)
+    every = list(chain.from_iterable(panels))
+    for *sides, row in zip(every[::2], every[1::2], chosen.iter_rows(named=True), strict=False):
+        for panel, name in zip(sides, ("younger", "older"), strict=True):
+            picture(panel, pixels[row[name]], f"{row[f'{name}_age']} years")
+        if order != "any":
+            gap = f"score {row['older_score'] - row['younger_score']:+.2f}".replace("-", "−")
+            look = {"ha": "center", "va": "top", "fontsize": 7.5, "color": style.MUTED}
+            sides[1].text(-0.03, -0.2, gap, transform=sides[1].transAxes, **look)
+    return figure
+
+
+def _candidates(files: StudyFiles, order: str) -> pl.DataFrame | None:
+    if not files.predictions or files.images is None:
+        return None
+    pairs = read_pairs(files.predictions, files.images)
+    sets = sorted(pairs["dataset"].unique().to_list(), key=lambda name: -table_of(name).number)
+    if order == "any":
+        return pairs.filter(pl.col("method") == pairs["method"].min()).unique("topic", maintain_order=True)
+    accuracy = 1.0 if order == "right" else 0.0
+    wanted = pairs.filter(pl.col("method") == METHOD, pl.col("seed") == pairs["seed"].min())
+    best = next((name for name in sets if name in set(wanted["dataset"])), "")
+    return wanted.filter(pl.col("dataset") == best, pl.col("PairAccuracy") == accuracy)
+
+
+def _pairs_title(chosen: pl.DataFrame, order: str) -> str:
+    dataset = str(chosen["dataset"][0])
+    if order == "any":
+        return f"Pairs of {data_set_title(dataset)}"
+    features = "VGG16 features" if table_of(dataset).number == len(TABLES) else "pixels"
+    synthetic = "; synthetic data" if dataset.startswith(SYNTHETIC) else ""
+    return f"Pairs that {METHOD} puts in the {order} order ({features}{synthetic})"
+
+
+@FIGURES.add(
+    "figure_neural_duplicates", title="Near duplicates", needs=("images",), data=(2,), shows_pictures=True, order=3
+)
+def near_duplicates(files: StudyFiles) -> Any:
+    """Draw a row of pairs per stretch of distances; titles are black where pairs are grouped, else coloured."""
+    if files.images is None:
+        return style.remark(f"No faces to draw.\n{what_is_missing(TABLES[1])}")
+    # Of 256 bits; the last two stretches lie beyond the threshold.
+    stretches = (range(31), range(31, 47), range(47, THRESHOLD + 1), range(THRESHOLD + 1, 61), range(61, 65))
+    faces = read_faces(files.images)
+    examples = example_pairs(_hashes(files, faces), range(stretches[-1].stop), per_distance=2)
+    chosen, across = [], 4
+    for stretch in stretches:
+        # Spread evenly, nearest first.
+        pairs = [pair for pair in examples if pair[0] in stretch]
+        places = np.linspace(0, max(len(pairs) - 1, 0), min(across, len(pairs))).astype(int)
+        chosen.append([pairs[place] for place in np.unique(places).tolist()])
+    pixels = pixels_of(files.images, np.unique([face for pairs in chosen for pair in pairs for face in pair[1:]]))
+    title = f"Pairs of similar pictures by the distance of their hashes; the threshold is {THRESHOLD} of 256 bits"
+    figure, panels = pair_grid(len(stretches), across, title, lines=2, left=0.45)
+    for stretch, pairs, row in zip(stretches, chosen, panels, strict=True):
+        grouped = stretch.stop <= THRESHOLD + 1
+        text = f"{stretch.start} to {stretch.stop - 1} bits\n{'one group' if grouped else 'not grouped'}"
+        look = {"rotation": 90, "fontsize": 8, "ha": "right", "va": "center", "multialignment": "center"}
+        color = style.INK if grouped else style.VERMILION
+        row[0].text(-0.12, 0.5, text, transform=row[0].transAxes, color=color, **look)
+        if not pairs:
+            style.empty_panel(row[0], "no such\npair")
+        for (distance, *pair), left, right in zip(pairs, row[::2], row[1::2], strict=False):
+            for panel, face in zip((left, right), pair, strict=True):
+                picture(panel, pixels[face], f"{faces.ages[face]} years")
+            look = {"ha": "center", "va": "bottom", "fontsize": 7, "color": style.MUTED}
+            right.text(-0.04, 1.02, f"{distance} bits", transform=right.transAxes, **look)
+    return figure
+
+
+def _hashes(files: StudyFiles, faces: Faces) -> Bits:
+    hashes = []
+    for table in read_row_groups(files.needed("images"), "images", ["pixels"]):
+        pixels = np.frombuffer(b"".join(table.column("pixels").to_pylist()), np.uint8)
+        hashes.append(perceptual_hashes(pixels.reshape(len(table), *faces.shape)))
+    return np.concatenate(hashes)
+
+
+_METHODS = ("Rank-LR", "Class-LR", "Reg-l1", "Reg-l2")
+LOGISTIC_FACTOR = 2000
+"""Factor by which the paper multiplies the coefficients of its two logistic regressions."""
+
+
+@FIGURES.add("figure_neural_3", title=neural_title(3), needs=("weights", "images"), data=(2,), methods=_METHODS)
+def coefficient_images(files: StudyFiles) -> Any:
+    """Draw a picture per model: the mean of a pixel's three coefficients, red where brighter pixels look older."""
+    if files.images is None or not files.weights:
+        return style.remark(f"No coefficients to draw.\n{what_is_missing(TABLES[1])}")
+    shape = read_faces(files.images).shape
+    of_pixels = {path.parts[-3]: path for path in files.weights if table_of(path.parts[-4]) == TABLES[1]}
+    figure, axes = style.panels(1, len(_METHODS), height=2.6)
+    for panel, method in zip(axes[0], _METHODS, strict=True):
+        panel.set_axis_off()
+        panel.set_title(method, loc="center")
+        weights = coefficients(of_pixels[method], shape) if method in of_pixels else None
+        if weights is None:
+            style.empty_panel(panel, "not run")
+            continue
+        factor = LOGISTIC_FACTOR if method.endswith("LR") else 1
+        image = factor * weights.mean(0)
+        # The colours end at a quantile, so that a few pixels do not fade all others; most of a lasso are zeros.
+        reach = float(np.quantile(np.abs(image[image != 0]), 0.995)) if image.any() else 1.0
+        text = f"log-odds × {LOGISTIC_FACTOR}" if factor > 1 else "years"
+        drawn = picture(panel, image, "", cmap="RdBu_r", vmin=-reach, vmax=reach)
+        bar = figure.colorbar(drawn, ax=panel, orientation="horizontal", shrink=0.9, pad=0.03, aspect=14, extend="both")
+        short = f"{reach:.2g}".replace("-", "−")
+        bar.set_ticks([-reach, 0, reach], labels=[f"−{short}", "0", short])
+        bar.outline.set_linewidth(0.4)
+        bar.ax.tick_params(labelsize=7)
+        bar.set_label(text, fontsize=7.5)
+    figure.suptitle("Coefficients of linear models, mean over red, green and blue")
+    return figure

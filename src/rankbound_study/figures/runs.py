@@ -1,4 +1,4 @@
-"""Figures of a study's runs: nDCG@k against the cut-off k, and scores of topics, bounded against unbounded."""
+"""Figures of runs and trainings: nDCG@k, scores of topics, learning curves, norms of gradients, learning rates."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -8,13 +8,23 @@ import numpy as np
 import polars as pl
 
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.figures import style
-from rankbound_study.figures.catalogue import OF_RUNS, Catalogue, FigureSpec
+from rankbound_study.data.contracts import RATES
+from rankbound_study.figures import OF_RUNS, Catalogue, FigureSpec, style
 from rankbound_study.results import scores
-from rankbound_study.results.scores import RunsChoice, untrained_cells
-from rankbound_study.results.study_files import FILE_PLACES
+from rankbound_study.results.scores import RunsChoice, place, untrained_cells
+from rankbound_study.results.study_files import FILE_PLACES, StudyFiles, read_frame, scan_runs
 from rankbound_study.templates import text
-from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import (
+    BOOSTED_TREES,
+    BOUNDED,
+    BOUNDINGS,
+    HONEST,
+    JUDGED_BY,
+    LOSSES,
+    STUDY,
+    UNBOUNDED,
+    VARIANT,
+)
 
 FILE = "figures_runs.md"
 FIGURES = Catalogue(FigureSpec, FILE)
@@ -38,10 +48,9 @@ def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> 
         for row, loss in enumerate(losses):
             hollow = [name for name in names if (*data_set, loss, name) in untrained]
             _lines(axes[row, column], of_set.filter(pl.col("loss") == loss), metrics, names, hollow)
-        axes[0, column].set_title(data_set.title)
     title = scores.heading("nDCG@k by bounding, loss (rows) and data set (columns)", choice, sets)
-    rows = [f"{loss} loss" for loss in losses]
-    return style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", rows=rows, legend=5)
+    columns, rows = [one.title for one in sets], [f"{loss} loss" for loss in losses]
+    return style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", columns=columns, rows=rows, legend=5)
 
 
 def _lines(axes: Any, means: pl.DataFrame, metrics: list[str], names: list[str], hollow: list[str]) -> None:
@@ -66,7 +75,6 @@ def _cutoff_axis(axes: Any) -> None:
     axes.locator_params(axis="y", nbins=5)
 
 
-LOSS = "nDCG"
 GROUPS = {"p": (1, 3, 6, 11, 21), "n": (1, 11, 21, 41, 81)}
 """Smallest number of relevant items (p) and of items (n) in each group of lists."""
 
@@ -80,7 +88,7 @@ def ndcg_by_size(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) 
     """Draw relevant items above, items below, and data sets in columns; a value is a mean over lists."""
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
     trained, controls = (scores.read_scores(runs, metrics, choice, controls=controls) for controls in (False, True))
-    trained = trained.filter(pl.col("loss") == LOSS, pl.col("bounding") == UNBOUNDED)
+    trained = trained.filter(pl.col("loss") == "nDCG", pl.col("bounding") == UNBOUNDED)
     random = controls.filter(pl.col("model") == "random")
     sets = scores.data_sets(trained)
     figure, axes = style.panels(len(GROUPS), len(sets), height=4.0, sharex=True, sharey="col")
@@ -88,8 +96,9 @@ def ndcg_by_size(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) 
         own, by_chance = (scores.of_data_set(frame, data_set) for frame in (trained, random))
         for row, size in enumerate(GROUPS):
             _groups(axes[row, column], own, by_chance, metrics, size)
-        axes[0, column].set_title(data_set.title)
-    style.finish(figure, axes, x="cut-off k", y="mean nDCG@k", rows=["by relevant items", "by items"])
+    title, columns = scores.heading("nDCG@k by list size", choice, sets), [one.title for one in sets]
+    rows = ["by relevant items", "by items"]
+    style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", columns=columns, rows=rows)
     # A row for each way of grouping.
     found: dict[str, Any] = {}
     for panel in axes.flat:
@@ -98,7 +107,7 @@ def ndcg_by_size(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) 
     if drawn := [label for label in labels if label in found]:
         handles = [found[label] for label in drawn]
         figure.legend(handles, drawn, loc="outside lower center", ncols=len(GROUPS["p"]), columnspacing=1.0)
-    return style.finish(figure, axes, scores.heading("nDCG@k by list size", choice, sets))
+    return figure
 
 
 def means_by_size(lists: pl.DataFrame, metrics: Sequence[str], size: str) -> Iterator[tuple[int, tuple[float, ...]]]:
@@ -246,10 +255,6 @@ LINEAR_WITHIN = 0.01
 LABELLED = (-0.1, -LINEAR_WITHIN, 0, LINEAR_WITHIN, 0.1)
 """Differences labelled at the axis; labels of 1, which few topics come near, would leave too little room."""
 
-DENSITY_LEVELS = (0.9, 0.5)
-SIZE_GROUPS = 8
-_GRID = 72
-
 
 @_one_per_loss(8, "differences")
 def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
@@ -277,8 +282,8 @@ def _differences(axes: Any, relevant: Any, difference: Any) -> None:
     style.zero(axes, "no difference", width=0.7)
     style.points(axes, relevant, difference, label="topic")
     _density(axes, relevant, difference)
-    # Means of groups of about equal size; topics with equal counts share a group.
-    edges = np.unique(np.quantile(relevant, np.linspace(0, 1, SIZE_GROUPS + 1)[1:-1]))
+    # Means of eight groups of about equal size; topics with equal counts share a group.
+    edges = np.unique(np.quantile(relevant, np.linspace(0, 1, 9)[1:-1]))
     group = np.searchsorted(edges, relevant, side="left")
     x, y = ([float(values[group == one].mean()) for one in np.unique(group)] for values in (relevant, difference))
     axes.plot(x, y, color=style.VERMILION, linewidth=1.3, marker="o", markersize=2.4, label="mean of a group")
@@ -296,13 +301,13 @@ def _density(axes: Any, relevant: Any, difference: Any) -> None:
     density = gaussian_kde(points)
     low, high = points.min(axis=1), points.max(axis=1)
     margin = 0.15 * (high - low)
-    x, y = (np.linspace(low[i] - margin[i], high[i] + margin[i], _GRID) for i in range(2))
+    x, y = (np.linspace(low[i] - margin[i], high[i] + margin[i], 72) for i in range(2))
     mesh = np.meshgrid(x, y)
     values = density(np.vstack([part.ravel() for part in mesh])).reshape(mesh[0].shape)
     # The levels that enclose the given shares of the mass, ascending.
     descending = np.sort(values.ravel())[::-1]
     mass = np.cumsum(descending) / descending.sum()
-    levels = [float(descending[np.searchsorted(mass, share)]) for share in DENSITY_LEVELS]
+    levels = [float(descending[np.searchsorted(mass, share)]) for share in (0.9, 0.5)]
     if levels[0] < levels[1]:
         place = 10 ** mesh[0], scale.inverted().transform(mesh[1].ravel()).reshape(mesh[1].shape)
         look = {"colors": style.BLUE, "linewidths": (0.8, 1.2), "linestyles": ("dashed", "solid")}
@@ -321,3 +326,222 @@ def _plain_ticks(axes: Any, of_set: pl.DataFrame) -> None:
     axes.set_xticks([], minor=True)
     if len(some):
         axes.set_xlim(0.75 * smallest, 1.4 * largest)
+
+
+ROWS, COLUMNS = 6, 5
+"""Panels that fit on a page."""
+
+_ROW = ["dataset", "nsr_test", "model", "variant"]
+_CURVE = ["dataset", "nsr_test", "study", "model", "loss", "judge", "bounding"]
+
+
+@FIGURES.add("figure_leaderboard_epochs", title="Learning curves", needs=("epochs", "experiment_epochs"), order=1)
+def learning_curves(files: StudyFiles) -> Any:
+    """Draw a row per data set and model, a column per loss, a line per bounding."""
+    frame = _validation(files)
+    if frame.is_empty():
+        return style.remark("There are no validation scores by epoch: models of the honest protocol have them.")
+    # A model that is trained with one loss and bounding in several variants has a row for each.
+    trained = frame.select(_CURVE).unique().group_by("dataset", "nsr_test", "model", "loss", "bounding").len("settings")
+    several = pl.col("model").is_in(set(trained.filter(pl.col("settings") > 1)["model"]))
+    named = pl.col("study").str.splitn(VARIANT, 2).struct[1].fill_null("")
+    frame = frame.with_columns(pl.when(several).then(named).otherwise(pl.lit("")).alias("variant"))
+    # The study's own model comes first, before those of which all runs are those of experiments.
+    of_experiments = pl.col("study").str.contains(VARIANT, literal=True).all()
+
+    def position(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return DataSet(*row[:2]).place, row[4], row[2] == BOOSTED_TREES, *row[2:4]
+
+    rows = [row[:4] for row in sorted(frame.group_by(_ROW).agg(of_experiments).rows(), key=position)]
+    columns = sorted(set(frame["loss"]), key=lambda loss: place(loss, list(JUDGED_BY)))
+    shown, losses = rows[:ROWS], columns[:COLUMNS]
+    figure, axes = style.panels(len(shown), len(losses), height=0.9 + 1.35 * len(shown), sharex="row", sharey="col")
+    for row, key in enumerate(shown):
+        own = frame.filter(*(pl.col(name).eq_missing(value) for name, value in zip(_ROW, key, strict=True)))
+        for column, loss in enumerate(losses):
+            _curves(axes[row, column], own.filter(pl.col("loss") == loss))
+            axes[row, column].set_xlabel("trees" if key[2] == BOOSTED_TREES else "epoch")
+    judges = [(loss, frame.filter(pl.col("loss") == loss)["judge"][0]) for loss in losses]
+    titles = [f"{loss} loss" if judge == loss else f"{loss} loss\nby {judge}" for loss, judge in judges]
+    kept = ((shown, rows, "models"), (losses, columns, "losses"))
+    fewer = [f"the first {len(some)} of {len(every)} {what}" for some, every, what in kept if len(some) < len(every)]
+    title = f"Learning curves ({', '.join(fewer)})" if fewer else "Learning curves"
+    models = [_row_title(key, rows) for key in shown]
+    return style.finish(figure, axes, title, columns=titles, rows=models, legend=6)
+
+
+def _validation(files: StudyFiles) -> pl.DataFrame:
+    """Return the validation score of every epoch by the metric that selects among them."""
+    frames = []
+    for path in (files.epochs, files.experiment_epochs):
+        if path is None:
+            continue
+        own = scan_runs(path).filter(pl.col("study") != STUDY, protocol=HONEST, part="validation")
+        named = pl.col("options").str.json_path_match("$.judged_by")
+        judged = own.collect().with_columns(named.fill_null(pl.col("loss").replace(JUDGED_BY)).alias("judge"))
+        for (judge,), part in judged.group_by("judge", maintain_order=True):
+            score = pl.col(str(judge)).fill_nan(None).alias("score")
+            frames.append(part.select(*_CURVE, "fold", "seed", "epoch", score).drop_nulls("score"))
+    key = [*_CURVE, "fold", "seed", "epoch"]
+    return pl.concat(frames).sort(key) if frames else pl.DataFrame(schema=dict.fromkeys([*key, "score"], pl.String))
+
+
+def _curves(panel: Any, own: pl.DataFrame) -> None:
+    if own.is_empty():
+        panel.set_axis_off()
+        return
+    boundings = own["bounding"].unique().to_list()
+    for bounding in sorted(boundings, key=lambda name: place(name, list(style.BOUNDING_STYLES))):
+        line = own.filter(pl.col("bounding") == bounding)
+        look, title = style.bounding_style(bounding, boundings), style.bounding_title(bounding)
+        mean = line.group_by("epoch").agg(pl.col("score").mean()).sort("epoch")
+        of_line = {"color": look.color, "linestyle": look.dashes, "linewidth": 1.0, "label": f"_{title}"}
+        panel.plot(mean["epoch"], mean["score"], **of_line)
+        highest = line.sort("score", "epoch", descending=[True, False])
+        best = highest.group_by("fold", "seed", maintain_order=True).first()
+        x, y = ([best[name].mean()] for name in ("epoch", "score"))
+        style.marks(panel, x, y, look.color, look.marker, markersize=3.6, label=title)
+    panel.locator_params(axis="x", nbins=4, integer=True)
+    panel.locator_params(axis="y", nbins=4)
+
+
+def _row_title(key: Sequence[Any], every: Sequence[Sequence[Any]]) -> str:
+    """Return a row's title: the model, with the variant and the data set where rows differ in them."""
+    dataset, nsr, model, variant = key
+    of_set = f", {DataSet(dataset, nsr).label}" if len({other[:2] for other in every}) > 1 else ""
+    return f"{model}{f' ({variant})' if variant else ''}{of_set}"
+
+
+BOUNDS = (UNBOUNDED, "distribution", "distribution(gain=sd)")
+SIZES = (6, 9, 15, 24, 36, 60, 90, 120, 180, 240)
+"""Items of lists, of which a third are relevant."""
+
+
+@FIGURES.add(
+    "figure_gradients", title="Gradients under distribution bounding", needs=("epochs", "experiment_epochs"), order=12
+)
+def gradients(files: StudyFiles) -> Any:
+    """Draw a row per data set with other gains (or the first ones), then the start; columns are losses."""
+    norms = gradient_norms(files)
+    # The data sets with another gain, or, without any, the first ones: three fit above.
+    other = norms.filter(pl.col("bounding") == BOUNDS[-1])
+    found = (other if len(other) else norms).select("dataset", "nsr_test").unique().rows()
+    sets = sorted((DataSet(*row) for row in found), key=lambda data_set: data_set.place)[:3]
+    losses = scores.losses(norms)
+    figure, axes = style.panels(len(sets) + 1, len(losses), height=1.2 + 1.3 * (len(sets) + 1), sharey="row")
+    for column, loss in enumerate(losses):
+        for row, data_set in enumerate(sets):
+            panel, own = axes[row, column], scores.of_data_set(norms, data_set)
+            for bounding in BOUNDS:
+                line = own.filter(pl.col("loss") == loss, pl.col("bounding") == bounding, pl.col("share") > 0)
+                if len(line):
+                    look, title = style.bounding_style(bounding, BOUNDS), style.bounding_title(bounding)
+                    style.line(panel, line["epoch"], line["share"], look, label=title, marks=5)
+            panel.set_yscale("log")
+            panel.locator_params(axis="x", nbins=5, integer=True)
+        _start(axes[-1, column], loss)
+        axes[-1, column].set_xlabel("items in the list")
+        if sets:
+            axes[-2, column].set_xlabel("epoch")
+    axes[0, 0].set_ylabel("share of largest norm" if sets else "slope at the start")
+    axes[-1, 0].set_ylabel("slope at the start")
+    columns, rows = [f"{loss} loss" for loss in losses], [*(one.label for one in sets), "at the start"]
+    return style.finish(figure, axes, "Gradients under distribution bounding", columns=columns, rows=rows, legend=4)
+
+
+def gradient_norms(files: StudyFiles) -> pl.DataFrame:
+    """Return the mean norm by data set, loss, bounding and epoch, as a `share` of the largest over the epochs."""
+    key = ["dataset", "nsr_test", "loss", "bounding"]
+    parts = [pl.DataFrame(schema={**dict.fromkeys(key, pl.String), "nsr_test": pl.Int8, "epoch": pl.Int32})]
+    for path, boundings in ((files.epochs, BOUNDS[:2]), (files.experiment_epochs, BOUNDS[2:])):
+        if path is not None:
+            own = pl.col("protocol") == HONEST, pl.col("study") != STUDY, pl.col("loss").is_in(LOSSES)
+            rows = scan_runs(path).filter(*own, pl.col("bounding").is_in(boundings))
+            # Every measured part repeats the norm of its epoch.
+            once = rows.select(*key, "study", "fold", "seed", "epoch", "gradient_norm").unique()
+            parts.append(once.group_by(*key, "epoch").agg(pl.col("gradient_norm").mean()).collect())
+    means = pl.concat(parts, how="diagonal_relaxed").sort(*key, "epoch")
+    if "gradient_norm" not in means.columns:
+        return means.with_columns(share=pl.lit(None, pl.Float64))
+    return means.with_columns((pl.col("gradient_norm") / pl.col("gradient_norm").max().over(key)).alias("share"))
+
+
+def slopes_at_the_start(loss: str, bound: str) -> list[float]:
+    """Return the slope of a bound where all scores tie, times the range of the metric, for lists of `SIZES` items.
+
+    A bound multiplies the gradient of a list's metric by its slope.
+    """
+    import torch
+
+    import rankbound as rb
+
+    found = []
+    for n in SIZES:
+        p = round(n / 3)
+        relevance = torch.tensor([1] * p + [0] * (n - p))
+        norms = []
+        for bounding in (bound, UNBOUNDED):
+            scores = torch.zeros(n, dtype=torch.float64, requires_grad=True)
+            rb.SmoothLoss(loss, bounding)(scores, relevance, [0, n]).backward()  # type: ignore[no-untyped-call]
+            assert scores.grad is not None
+            norms.append(float(scores.grad.norm()))
+        size = np.array([n]), np.array([p])
+        found.append(norms[0] / norms[1] * float((rb.maximum(loss, *size) - rb.minimum(loss, *size))[0]))
+    return found
+
+
+def _start(panel: Any, loss: str) -> None:
+    panel.axhline(1, color=style.MUTED, linewidth=0.8, linestyle=(0, (1, 2)), label="min-max, at the start")
+    for bounding in BOUNDS[1:]:
+        slopes = [max(slope, 1e-5) for slope in slopes_at_the_start(loss, bounding)]
+        look, title = style.bounding_style(bounding, BOUNDS), style.bounding_title(bounding)
+        style.line(panel, SIZES, slopes, look, label=title, marks=5)
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.set_xticks([6, 15, 36, 90, 240], ["6", "15", "36", "90", "240"])
+    panel.minorticks_off()
+
+
+@FIGURES.add("figure_bounding_rates", title="Learning rates and boundings", needs=("rates",))
+def rates(files: StudyFiles) -> Any:
+    """Draw a column per data set, a row per loss, a line per bounding."""
+    frame = read_frame(files.needed("rates"), RATES).filter(
+        pl.col("study") != STUDY, pl.col("loss").is_in(LOSSES), pl.col("bounding").is_in(BOUNDINGS)
+    )
+    if frame.is_empty():
+        return style.remark("There are no grids of learning rates: every training has one rate.")
+    cell = ("dataset", "nsr_test", "loss", "bounding", "learning_rate")
+    points = frame.group_by(cell).agg(pl.col("test_score").mean(), pl.col("chosen").sum())
+    sets = sorted((DataSet(*row) for row in points.select(cell[:2]).unique().rows()), key=lambda one: one.place)
+    losses = scores.losses(points)
+    figure, axes = style.panels(len(losses), len(sets), height=0.9 + 1.5 * len(losses), sharex="col")
+    for row, loss in enumerate(losses):
+        for column, data_set in enumerate(sets):
+            _rates_panel(axes[row, column], scores.of_data_set(points, data_set).filter(pl.col("loss") == loss))
+    for panel in axes[-1]:
+        panel.set_xlabel("learning rate")
+    rows = [f"{loss} loss by {JUDGED_BY[loss]}" for loss in losses]
+    return style.finish(figure, axes, columns=[one.title for one in sets], rows=rows, legend=5)
+
+
+def _rates_panel(panel: Any, own: pl.DataFrame) -> None:
+    if own.is_empty():
+        style.empty_panel(panel)
+        return
+    for bounding in [one for one in BOUNDINGS if one in set(own["bounding"])]:
+        line = own.filter(pl.col("bounding") == bounding).sort("learning_rate")
+        look, title = style.bounding_style(bounding, BOUNDINGS), style.bounding_title(bounding)
+        x, y = (line[name].to_numpy() for name in ("learning_rate", "test_score"))
+        panel.plot(x, y, color=look.color, linestyle=look.dashes, linewidth=1.0, label=title)
+        marked = line.filter(pl.col("chosen") > 0)
+        # The area of a mark, in square points, is the share of the folds that select the rate.
+        area = 80.0 * (marked["chosen"].to_numpy() / line["chosen"].sum())
+        of_marks = {"s": area, "marker": look.marker, "alpha": 0.7, "linewidths": 0, "label": f"_{title}, selected"}
+        panel.scatter(marked["learning_rate"], marked["test_score"], color=look.color, **of_marks)
+    rates = own["learning_rate"].unique().sort().to_list()
+    panel.set_xscale("log")
+    # The lowest, the middle and the highest: the names of three have room.
+    named = rates[0], rates[(len(rates) - 1) // 2], rates[-1]
+    panel.set_xticks(rates, [f"{rate:g}" if rate in named else "" for rate in rates])
+    panel.minorticks_off()
+    panel.locator_params(axis="y", nbins=4)

@@ -4,33 +4,40 @@ The content is independent of HTML and Typst. All results are computed: findings
 quoted from the table of claims.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.checksums import Places
 from rankbound_study.provenance.manifest import check_recorded, read_manifest
-from rankbound_study.report.abstract import abstract, law_findings, related_sections
-from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.content import Document, Figures, ReportSection, figures_named, table_blocks
-from rankbound_study.report.findings import Bounded, crossed_findings, distribution_findings
-from rankbound_study.report.leaderboard_section import Leaderboard
-from rankbound_study.report.methods_section import left_out_blocks, methods_section
-from rankbound_study.report.neural_section import neural_sections
-from rankbound_study.report.provenance_section import provenance_section
+from rankbound_study.report.blocks import Document, ReportSection
+from rankbound_study.report.claims import Claims
+from rankbound_study.report.content import Figures, table_blocks
+from rankbound_study.report.findings import (
+    Bounded,
+    abstract,
+    crossed_findings,
+    distribution_findings,
+    law_findings,
+    related_sections,
+)
+from rankbound_study.report.methods import left_out_blocks, methods_section, provenance_section
+from rankbound_study.report.sections import Leaderboard, neural_sections
 from rankbound_study.report.tables.sources import HOLDS
 from rankbound_study.results.study_files import reading
 from rankbound_study.templates import text, titled
 
-_TITLES = {
-    "law": "The law of list weights",
-    "effects": "Effects of bounding",
-    "crossed": "Judged otherwise than trained",
-    "evaluation": "Samplings of negatives, and popularity",
-    "regimes": "Where bounding helps",
-    "citeulike": "CiteULike-a",
+_SECTIONS = {
+    "law": ("The law of list weights", ("figure_law", "figure_weight_powers")),
+    "effects": ("Effects of bounding", ("figure_effects",)),
+    "crossed": ("Judged otherwise than trained", ()),
+    "evaluation": ("Samplings of negatives, and popularity", ()),
+    "regimes": ("Where bounding helps", ("figure_regimes",)),
+    "citeulike": ("CiteULike-a", ()),
+    "results": ("Figures of the results", ("figure_5_", "figure_bounding_", "figure_cut_", "figure_gradients")),
+    "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
+    "linear": ("Linear NDCG and pair-wise error", ("figure_linear_",)),
 }
-"""Anchors and titles of sections with a figure, or two, and tables across results or of other studies."""
+"""Anchor -> title and first words of the names of the figures of a section."""
 
 
 def build(
@@ -68,8 +75,9 @@ def build(
     # Of the reproduced studies, or of one on other data.
     names = list(dict.fromkeys(data_set.dataset for data_set in bounded.data_sets))
     heading = "title" if bounded.reproduced else "title-of-others"
-    title, subtitle = titled("abstract.md", heading, names=names, protocols=bounded.protocols)
-    left_out = list(left_out_blocks(instances))
+    title, subtitle = titled("findings.md", heading, names=names, protocols=bounded.protocols)
+    left_out, anchors = list(left_out_blocks(instances)), list(_SECTIONS)
+    first_ones, others, of_figures = anchors[:2], anchors[2:6], anchors[6:]
     with reading(provenance or results):
         methods = methods_section(None if manifest is None else manifest.config, left_out)
     return Document(
@@ -81,12 +89,12 @@ def build(
             *claims.sections(),
             ReportSection("findings", "Findings", "", findings=first),
             *board.sections(results, figures, synthetic=synthetic),
-            *further_sections(tables, figures, ("law", "effects"), synthetic=synthetic),
+            *further_sections(tables, figures, first_ones, synthetic=synthetic),
             methods,
             bounded.section(),
-            *further_sections(tables, figures, list(_TITLES)[2:], synthetic=synthetic),
+            *further_sections(tables, figures, others, synthetic=synthetic),
             *related_sections(tables, bounded.honest),
-            *_figure_sections(figures, synthetic=synthetic, reproduced=bounded.reproduced),
+            *further_sections(tables, figures, of_figures, synthetic=synthetic, reproduced=bounded.reproduced),
             *_worked_sections(tables, reproduced=bounded.reproduced),
             *neural_sections(tables, figures, claims),
             provenance_section(results, bounded.table, manifest),
@@ -95,34 +103,20 @@ def build(
     )
 
 
-_FIGURES = {
-    "results": ("Figures of the results", ("figure_5_", "figure_bounding_", "figure_cut_", "figure_gradients")),
-    "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
-    "linear": ("Linear NDCG and pair-wise error", ("figure_linear_",)),
-}
-"""Anchor -> title and first words of the names of the figures of a section."""
-
-
-def _figure_sections(figures: Figures, *, synthetic: bool, reproduced: bool) -> Iterator[ReportSection]:
-    for anchor, (title, prefixes) in _FIGURES.items():
-        names = figures_named(*prefixes)
-        undrawn = [name for name in names if not figure_file(figures.folder, name, ".svg").exists()]
-        missing = [name for name in undrawn if name not in figures.remarks]
-        blocks = tuple(figures.blocks(names, synthetic=synthetic))
-        if blocks or reproduced:
-            text = f"Not drawn: {', '.join(missing)}." if missing and reproduced else ""
-            yield ReportSection(anchor, title, text, blocks)
-
-
 def further_sections(
-    tables: Path, figures: Figures, anchors: Sequence[str], *, synthetic: bool
+    tables: Path, figures: Figures, anchors: Iterable[str], *, synthetic: bool, reproduced: bool = False
 ) -> Iterator[ReportSection]:
-    """Yield sections by their anchors, each with its figures and tables, as far as these were made."""
+    """Yield sections by their anchors, each with its figures and tables, as far as these were made.
+
+    Those of a study that is `reproduced` name the figures that were not drawn, and are there without any.
+    """
     for anchor in anchors:
-        names = ("figure_law", "figure_weight_powers") if anchor == "law" else (f"figure_{anchor}",)
-        drawn = figures.blocks([name for name in names if name in figure_specs()], synthetic=synthetic)
-        if blocks := (*drawn, *table_blocks(anchor, tables)):
-            yield ReportSection(anchor, _TITLES[anchor], text("abstract.md", "law") if anchor == "law" else "", blocks)
+        title, prefixes = _SECTIONS[anchor]
+        blocks = (*figures.blocks(*prefixes, synthetic=synthetic), *table_blocks(anchor, tables))
+        missing = figures.missing(*prefixes) if reproduced else []
+        opening = f"Not drawn: {', '.join(missing)}." if missing else ""
+        if blocks or reproduced:
+            yield ReportSection(anchor, title, text("findings.md", "law") if anchor == "law" else opening, blocks)
 
 
 def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSection]:
@@ -130,5 +124,5 @@ def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSectio
     if blocks or reproduced:
         marks = [row[-1].text for block in blocks for row in block.rows]
         holding, failing = (marks.count(HOLDS[holds]) for holds in (True, False))
-        opening = text("abstract.md", "worked", made=bool(blocks), holding=holding, printed=holding + failing)
+        opening = text("findings.md", "worked", made=bool(blocks), holding=holding, printed=holding + failing)
         yield ReportSection("worked", "Worked tables", opening, blocks, columns=2)

@@ -1,8 +1,8 @@
-"""Compute the findings with which the report begins, and the section on Table 5.1, which most of them are about.
+"""The abstract, the findings with which the report begins, the section on Table 5.1, and that on related work.
 
-The findings are those of Table 5.1, the crossed metrics and the distribution variants. Every function yields the
-findings that its table supports, and none if its cells are missing. Claims decide if a difference is a collapse, an
-effect or noise; findings quote their verdicts.
+The findings are those of Table 5.1, the crossed metrics, the distribution variants and the law of list weights. Every
+function yields the findings that its table supports, and none if its cells are missing. Claims decide if a difference
+is a collapse, an effect or noise; findings quote their verdicts.
 """
 
 from collections.abc import Iterator
@@ -13,19 +13,41 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.compare.comparison import LEVEL
+from rankbound_study.claims import comparisons, effects, law
 from rankbound_study.claims.comparisons import AFFINE_PREFIX, METRIC_COLUMNS, TRAINED_FOR, VARIANT_COLUMNS
 from rankbound_study.claims.evidence import is_distinct, significance
+from rankbound_study.claims.law import ALL, BEST, BOUNDS, MISMATCH, SECOND, WEIGHTS
+from rankbound_study.claims.rules import FLAT
+from rankbound_study.claims.verdicts import CONFIRMED, NOT_RUN
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import DASH, Layout, Row, TableBlock, between, fixed, four, signed
-from rankbound_study.report.content import Finding, ReportSection, finding, table_blocks
+from rankbound_study.report.blocks import (
+    DASH,
+    Finding,
+    Layout,
+    Paragraph,
+    ReportSection,
+    Row,
+    TableBlock,
+    between,
+    finding,
+    fixed,
+    four,
+    paragraph,
+    signed,
+    with_minus,
+    with_minus_signs,
+)
+from rankbound_study.report.claims import GENERATED, Claims
+from rankbound_study.report.content import table_blocks
 from rankbound_study.report.tables import table_5_1
-from rankbound_study.report.tables.crossed import METRICS_CROSSED
+from rankbound_study.report.tables.effects import METRICS_CROSSED
 from rankbound_study.report.tables.table_5_1 import COLUMNS, TOLERANCE, cell_name
 from rankbound_study.results import scores
 from rankbound_study.results.scores import UNTRAINED
 from rankbound_study.results.study_files import read_facts, read_made, read_table
-from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
+from rankbound_study.templates import text
+from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED, UNBOUNDED
 
 ON_COLLAPSE, ON_EQUAL_LOSSES, ON_POPULARITY = "T26", "T14", "P01"
 """The claims on the collapse of nDCG under distribution bounding, on three boundings that should perform alike, and on
@@ -33,7 +55,6 @@ popularity."""
 
 FILE = "findings.md"
 HONEST_TABLE = "table_5_1_honest"
-_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -102,7 +123,14 @@ class Bounded:
 
     def section(self) -> ReportSection:
         """Return the section with all its tables."""
-        return ReportSection("table-5-1", "Table 5.1", "", tuple(self._blocks()))
+        honest = [table_5_1.block(self.honest, scores.PROTOCOLS[HONEST])] if len(self.honest) else []
+        blocks = (
+            self.block,
+            *([ATTEMPTS.of_rows(self._missed)] if self._missed else []),
+            *(replace(block, name="Table 5.1, honest protocol") for block in honest),
+            *table_blocks("table-5-1", self.folder),
+        )
+        return ReportSection("table-5-1", "Table 5.1", "", blocks)
 
     @property
     def _protocol(self) -> str:
@@ -131,15 +159,6 @@ class Bounded:
     def _selected(self) -> dict[str, Any]:
         return (self.honest_summary if len(self.honest) else None) or self.summary
 
-    def _blocks(self) -> Iterator[TableBlock]:
-        yield self.block
-        if self._missed:
-            yield ATTEMPTS.of_rows(self._missed)
-        if len(self.honest):
-            honest = table_5_1.block(self.honest, scores.PROTOCOLS[HONEST])
-            yield replace(honest, name="Table 5.1, honest protocol")
-        yield from table_blocks("table-5-1", self.folder)
-
 
 def data_set_label(name: str) -> str:
     """Return a data set's label: `movielens-nsr1` is MovieLens NSR 1."""
@@ -162,7 +181,7 @@ def above_unbounded(table: pl.DataFrame) -> Iterator[Finding]:
 
 def _directions(trained: pl.DataFrame, column: str) -> tuple[int, int, int]:
     """Count the bounded means above, equal to and below that of the unbounded loss, to four decimals."""
-    value, usual = pl.col(column).round(_DIGITS), pl.col("bounding") == "none"
+    value, usual = pl.col(column).round(4), pl.col("bounding") == "none"
     base = value.filter(usual).first().over("dataset", "nsr", "loss")
     change = trained.select(~usual, change=value - base).filter("bounding")["change"].drop_nulls()
     above, below = int((change > 1e-9).sum()), int((change < -1e-9).sum())
@@ -174,7 +193,7 @@ def _popularity(
 ) -> Iterator[Finding]:
     if not compared:
         return
-    texts = {key: f"{one:.{_DIGITS}f} : {best:.{_DIGITS}f}" for key, (one, best) in compared.items()}
+    texts = {key: f"{four(one)} : {four(best)}" for key, (one, best) in compared.items()}
     names, metrics = (dict.fromkeys(key[place] for key in compared) for place in (0, 1))
     yield finding(
         FILE,
@@ -205,15 +224,11 @@ def _reading(mq2008: dict[str, Any]) -> Iterator[Finding]:
         return
     plain = [metric for metric in ("nDCG", "AP") if metric in fits]
     readings = sorted({name for values in distances.values() for name in values})
-
-    def distance(values: dict[str, float], name: str) -> str:
-        return f"{values[name]:.{_DIGITS}f}" if name in values else DASH
-
     yield finding(
         FILE,
         "reading",
         [
-            {"metric": metric, **{data_set_label(name): distance(values, name) for name in readings}}
+            {"metric": metric, **{data_set_label(name): four(values.get(name)) for name in readings}}
             for metric, values in distances.items()
         ],
         fitting=plain if len({fits[metric] for metric in plain}) == 1 else [],
@@ -417,3 +432,138 @@ def attempts_findings(missed: list[dict[str, Any]], printed: int) -> Iterator[Fi
         below = sum(bool(cell["random"]) and max(cell["random"]) > cell["published"] for cell in missed)
         losses = sorted({f"{cell['loss']} on {DataSet(cell['base'], None).label}" for cell in missed})
         yield finding(FILE, "not-reproduced", missed=missed, printed=printed, losses=losses, below=below)
+
+
+_MOST_RISE, _AS_WELL, _VANISHING = "T46", "T23", "T27"
+"""The claims that bounding raises most means, that bounded losses do as well, and that a vanishing gradient explains
+the collapse of nDCG under distribution bounding."""
+
+
+def abstract(tables: Path, bounded: Bounded, claims: Claims) -> Iterator[ReportSection]:
+    """Yield the section; nothing if the tables that it quotes were not made.
+
+    Args:
+        tables: the folder of the tables.
+        bounded: Table 5.1, with the tests of the effect of bounding.
+        claims: the claims with their verdicts.
+    """
+    cells = read_made(tables / f"{law.NAME}.csv", law.COLUMNS).filter(pl.col("same_as").fill_null("") == "")
+    means = read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS).filter(pl.col("loss").is_in(LOSSES))
+    found = tuple(_findings(cells, means, bounded, claims))
+    if found:
+        generated = [GENERATED] if bounded.summary["synthetic"] else []
+        opening = [*generated, text(FILE, "question")]
+        # The slope of the law, and the verdict on it.
+        lines = read_made(tables / f"{law.LINES}.csv", law.LINE_COLUMNS)
+        for line in lines.filter(predictor=MISMATCH, cells=ALL).iter_rows(named=True):
+            opening += [text(FILE, "slope", **line), *(one.headline for one in law_findings(tables))]
+        yield ReportSection("abstract", "Abstract", " ".join(opening), findings=found)
+
+
+def _findings(cells: pl.DataFrame, means: pl.DataFrame, bounded: Bounded, claims: Claims) -> Iterator[Finding]:
+    """Yield the findings: `cells` are those of the law that count, `means` the mean effects by loss."""
+    change = pl.col(f"change_{WEIGHTS}")
+    if len(flat := cells.filter(change < FLAT)):
+        size = flat.select(pl.col("effect").abs().mean()).item()
+        yield finding(FILE, "flat", flat=FLAT, size=size, cells=len(flat))
+    affine, distribution = (means.filter(pl.col("bounds") == kind) for kind in ("affine", "distribution"))
+    if len(affine):
+        bounds = {loss: cells.filter(origin=BOUNDS, loss=loss).select(change.mean()).item() for loss in affine["loss"]}
+        variation = {loss: value for loss, value in bounds.items() if value is not None}
+        yield finding(FILE, "affine", means=affine.to_dicts(), variation=variation)
+    # The weights that the second hypothesis named before its runs.
+    registered = cells.filter(pl.col("origin") == SECOND, pl.col("weights") == pl.col("loss").replace_strict(BEST))
+    if len(registered):
+        effects = registered["effect"]
+        counts = {"cases": len(effects), "ahead": (effects > 0).sum(), "shown": (registered["low"] > 0).sum()}
+        yield finding(FILE, "sizes", least=effects.min(), most=effects.max(), **counts)
+    if len(distribution):
+        verdict = claims.verdict(_VANISHING)
+        verdict = "" if verdict == NOT_RUN else verdict
+        yield finding(FILE, "distribution", means=distribution.to_dicts(), verdict=verdict)
+    most_rise, as_well = claims.verdict(_MOST_RISE), claims.verdict(_AS_WELL)
+    if not {most_rise, as_well} & {"", NOT_RUN}:
+        tested = " ".join(one.headline for one in bounded.tested)
+        yield finding(FILE, "verdicts", most_rise=most_rise, as_well=as_well, tested=tested)
+
+
+def law_outcomes(folder: Path) -> dict[str, Any] | None:
+    """Return the verdicts on the law and its fit with what was found, and how many predictions were made and hold.
+
+    None if they were not decided.
+    """
+    predictions = read_made(folder / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS)
+    if predictions.is_empty() or predictions["outcome"][0] == NOT_RUN:
+        return None
+    (_, direction, slopes), (_, fit, cells), *others = predictions.rows()
+    second = [outcome for name, outcome, _ in others if name.startswith(law.SECOND_HYPOTHESIS)]
+    experiment = [outcome for name, outcome, _ in others if not name.startswith(law.SECOND_HYPOTHESIS)]
+    counts = {
+        name: (len(outcomes), outcomes.count(CONFIRMED)) if outcomes else None
+        for name, outcomes in (("experiment", experiment), ("second", second))
+    }
+    return {"direction": direction, "fit": fit, "slopes": slopes, "cells": cells, **counts}
+
+
+def law_findings(folder: Path) -> Iterator[Finding]:
+    """Report the verdicts on the law, with its slope; nothing if they were not decided."""
+    if outcomes := law_outcomes(folder):
+        found = finding(FILE, "law-finding", **outcomes)
+        yield replace(found, detail=with_minus_signs(found.detail))
+
+
+RELATED = "related.md"
+
+
+def related_sections(tables: Path, honest: pl.DataFrame) -> Iterator[ReportSection]:
+    """Yield the section on what each paper finds, what it predicts here, and our number, if its table was made.
+
+    Args:
+        tables: the folder of the tables.
+        honest: Table 5.1 of the honest protocol, which counts trainings.
+    """
+    if not (tables / f"{comparisons.RELATED}.csv").exists():
+        return
+    orders = read_table(tables / f"{comparisons.RELATED}.csv", comparisons.ORDER_COLUMNS)
+    gradients = read_table(tables / f"{comparisons.GRADIENTS}.csv", comparisons.GRADIENT_COLUMNS)
+    ranks = read_table(tables / f"{comparisons.RANKS}.csv", comparisons.RANK_COLUMNS)
+    trained = honest.filter(pl.col("as_printed"), pl.col("loss") != "none", pl.col("n_trainings") > 0)
+    paragraphs = _findings_of_others(orders, trained, gradients, ranks)
+    title, opening = "Related work and what it predicts here", text(RELATED, "opening")
+    yield ReportSection("related", title, opening, (*paragraphs, *table_blocks("related", tables)))
+
+
+def _findings_of_others(
+    orders: pl.DataFrame, trained: pl.DataFrame, gradients: pl.DataFrame, ranks: pl.DataFrame
+) -> Iterator[Paragraph]:
+    """Yield what others found beside our numbers: orders of systems, trainings, gradients, and soft ranks."""
+    upper_lower, min_max = orders.filter(bound="expectation-max"), orders.filter(bound="min-max", metric="nDCG")
+    for name, own in (("upper-lower", upper_lower), ("min-max", min_max)):
+        if len(own):
+            counts = own.select("pairs", "significant", "significant_bounded", "gained", "lost").sum()
+            yield paragraph(RELATED, name, found=text(RELATED, "significant", **counts.row(0, named=True)))
+    if len(known := orders.filter(pl.col("tau").is_not_null())):
+        lowest = known.sort("tau").row(0, named=True)
+        sums = known.select("pairs", "inverted", "exchanged").sum().row(0, named=True)
+        where, tau = DataSet(lowest["dataset"], lowest["nsr"]).label, with_minus(f"{lowest['tau']:.2f}")
+        yield paragraph(RELATED, "inconsistent", **lowest | sums | {"where": where, "tau": tau})
+    if len(trained):
+        kinds = {"affine bounds": AFFINE, "distribution bounding": ("distribution",), "no bounding": (UNBOUNDED,)}
+        stalled = {
+            kind: trained.filter(pl.col("bounding").is_in(names)).select("n_untrained", "n_trainings").sum().row(0)
+            for kind, names in kinds.items()
+        }
+        yield paragraph(RELATED, "stalled", counts={kind: pair for kind, pair in stalled.items() if pair[1]})
+    plain = {row["loss"]: row for row in gradients.filter(bound=UNBOUNDED).iter_rows(named=True)}
+    if plain:
+        shares = {loss: 100 * plain[loss]["incoherent"] / plain[loss]["pairs"] for loss in LOSSES if loss in plain}
+        rows = gradients.iter_rows(named=True)
+        differing = sum(row["incoherent"] != plain[row["loss"]]["incoherent"] for row in rows)
+        yield paragraph(RELATED, "incoherent", shares=shares, differing=differing)
+    by_metric = {}
+    for (metric,), own in ranks.group_by("metric", maintain_order=True):
+        differ, changes = own.filter(pl.col("p_value") <= LEVEL)["difference"], own["difference"].sort()
+        sides = {"higher": (differ > 0).sum(), "lower": (differ < 0).sum(), "sets": len(own)}
+        by_metric[metric] = {"lowest": changes[0], "highest": changes[-1], **sides}
+    if by_metric:
+        yield paragraph(RELATED, "soft-ranks", by_metric=by_metric)

@@ -19,12 +19,20 @@ from rankbound_study.claims.evidence import is_distinct
 from rankbound_study.claims.law import REGISTERED_COLUMNS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.abstract import law_findings, law_outcomes
-from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.columns import Layout, between, signed, with_minus
-from rankbound_study.report.content import Document, Figures, Paragraph, ReportSection, paragraph
-from rankbound_study.report.findings import Bounded
-from rankbound_study.report.methods_section import methods_section
+from rankbound_study.report.blocks import (
+    Document,
+    Layout,
+    Paragraph,
+    ReportSection,
+    between,
+    paragraph,
+    signed,
+    with_minus,
+)
+from rankbound_study.report.claims import Claims
+from rankbound_study.report.content import Figures
+from rankbound_study.report.findings import Bounded, law_findings, law_outcomes
+from rankbound_study.report.methods import methods_section
 from rankbound_study.report.tables.effects import REGISTERED, replicas_block
 from rankbound_study.results.study_files import read_made
 from rankbound_study.templates import text, titled
@@ -46,10 +54,6 @@ OTHER_TABLES = (
     "predictions/tables/table_predictions.csv",
 )
 """The tables of other profiles that have counter-examples, and that of predictions, below a folder of their results."""
-
-_LIMITS = ("limits", "limits-noise", "limits-print", "limits-selection")
-_PREDICTED = ("id", "data set", "loss", "weights", "predicted", "size", "effect", "outcome")
-"""Fewer columns of the registered predictions than in the report."""
 
 
 def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | None = None) -> Document:
@@ -80,7 +84,7 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     }
 
     def drawn(anchor: str) -> Iterator[Any]:
-        return figures.blocks(FIGURES[anchor], synthetic=synthetic)
+        return figures.blocks(*FIGURES[anchor], synthetic=synthetic)
 
     pairs = read_made(tables / "table_effects_replicas.csv", effects.REPLICA_COLUMNS)
     replicas = () if pairs.is_empty() else (replicas_block(pairs),)
@@ -104,14 +108,16 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
         sections.append(ReportSection("elsewhere", "On other data", opening, (block,)))
     if len(registered):
         opening = text(FILE, "predicted", commit=registered["registered"][0][:8])
-        columns = tuple(column for column in REGISTERED.columns if column.title in _PREDICTED)
+        # Fewer columns than in the report.
+        left_out = ("compared with", "deciding difference")
+        columns = tuple(column for column in REGISTERED.columns if column.title not in left_out)
         block = REGISTERED(registered, caption=text(FILE, "predicted-table"), columns=columns, labels=4)
         sections.append(ReportSection("predicted", "Predicted before the runs", opening, (block,)))
-    opening = text(FILE, "reproduced", **facts)
+    opening, limits = text(FILE, "reproduced", **facts), ("limits", "limits-noise", "limits-print", "limits-selection")
     sections += [
         ReportSection("table-5-1", "What is reproduced", opening, (bounded.block,)),
         ReportSection("practice", "Which loss and bound to take", "", tuple(_advice(means))),
-        ReportSection("limits", "Limitations", "", tuple(paragraph(FILE, name, **facts) for name in _LIMITS)),
+        ReportSection("limits", "Limitations", "", tuple(paragraph(FILE, name, **facts) for name in limits)),
         ReportSection("data", "Data and code", text(FILE, "data", **facts)),
         ReportSection("references", "References", "", tuple(references())),
     ]
@@ -295,14 +301,11 @@ def _summarised(data: str, cells: pl.DataFrame) -> Iterator[dict[str, Any]]:
         }
 
 
-_ENTRY = re.compile(r"@\w+\{(\w+),\n(.*?)\n\}", re.S)
-_FIELD = re.compile(r"(\w+) = \{(.*)\}")
-
-
 def references() -> Iterator[Paragraph]:
     """Yield the entries of `references.bib`, by their first authors."""
     content = files("rankbound_study.reference").joinpath("references.bib").read_text("utf-8").replace(r"\&", "&")
-    entries = [dict(_FIELD.findall(body)) for _, body in _ENTRY.findall(content)]
+    bodies = re.findall(r"@\w+\{\w+,\n(.*?)\n\}", content, re.S)
+    entries = [dict(re.findall(r"(\w+) = \{(.*)\}", body)) for body in bodies]
     for one in sorted(entries, key=lambda one: (one["author"].split(" and ")[0].split()[-1], one["title"])):
         authors = re.sub(r", others$", " et al", one["author"].replace(" and ", ", "))
         place = next((one[key] for key in ("journal", "booktitle", "school", "howpublished") if key in one), "")

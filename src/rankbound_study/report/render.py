@@ -18,9 +18,7 @@ from xml.etree import ElementTree
 from rankbound.io.atomic import atomic_path
 from rankbound_study.figures import figure_file
 from rankbound_study.figures.style import DARK, GRID, INK, MUTED
-from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.content import Document, FigureBlock, Paragraph
-from rankbound_study.report.table_files import write_text
+from rankbound_study.report.blocks import Document, FigureBlock, Paragraph, TableBlock, write_text
 from rankbound_study.results.study_files import reading
 from rankbound_study.templates import template
 
@@ -213,15 +211,12 @@ def _content(block: TableBlock | FigureBlock | Paragraph, results: Path, folder:
     # The number of characters that every column keeps for notes beside its numbers.
     numbers = set(columns[block.labels :]) - block.prose
     room = [max((len(row[column].note) for row in block.rows), default=0) * (column in numbers) for column in columns]
-    # Relative widths: shares of the free width for prose, 0 for a column as wide as its text.
+    # Relative widths: shares of the free width for prose, at most 1.8 times that of the shortest texts; 0 for a column
+    # as wide as its text.
     texts = {column: sum(len(row[column].text) for row in block.rows) / max(1, len(block.rows)) for column in prose}
     lengths = {column: max(1.0, mean) for column, mean in texts.items()}
     least = min(lengths.values(), default=1.0)
-    widths = [min(_WIDEST, lengths[column] / least) if column in lengths else 0 for column in columns]
+    widths = [min(1.8, lengths[column] / least) if column in lengths else 0 for column in columns]
     rows = [[vars(cell) for cell in row] for row in block.rows]
     sets = {"rules": sorted(block.rules), "prose": prose, "room": room, "widths": widths}
     return {"kind": "table", **vars(block), **sets, "rows": rows}
-
-
-_WIDEST = 1.8
-"""Largest width of a column of prose, relative to the one with the shortest texts."""

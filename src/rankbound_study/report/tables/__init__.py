@@ -15,9 +15,8 @@ import polars as pl
 from rankbound.errors import ConfigError
 from rankbound_study.claims import verdicts
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.figures.catalogue import Spec, found_specs
-from rankbound_study.report.columns import TableBlock
-from rankbound_study.report.table_files import TableFiles, plain_texts
+from rankbound_study.figures import Spec, found_specs
+from rankbound_study.report.blocks import TableBlock, TableFiles, plain_texts
 from rankbound_study.results.study_files import StudyFiles, read_made, read_table
 from rankbound_study.vocabulary import HONEST
 

@@ -1,57 +1,43 @@
-"""Tables of the effects of bounding and of list weights: all cells, the law, the weights, regimes, predictions."""
+"""Tables of effects: of bounding, of list weights and regimes, as predicted, and away from where models trained."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from rankbound.compare.comparison import LEVEL
-from rankbound_study.claims.effects import CELL_COLUMNS as EFFECT_COLUMNS
-from rankbound_study.claims.effects import (
-    EVERY,
-    MEAN_COLUMNS,
-    REGIME_COLUMNS,
-    REPLICA_COLUMNS,
-    cells_table,
-    effects,
-    means_table,
-    regimes,
-    replicas_table,
-)
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.law import COLUMNS as LAW_COLUMNS
-from rankbound_study.claims.law import (
-    LINE_COLUMNS,
-    PREDICTION_COLUMNS,
-    REGISTERED_COLUMNS,
-    law,
-    lines_table,
-    registered_table,
-)
-from rankbound_study.claims.law import cells_table as law_cells_table
-from rankbound_study.claims.law import predictions_table as outcomes_table
+from rankbound_study.claims import comparisons, effects, law
+from rankbound_study.claims.evidence import Evidence, significance
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.reader import read_instances
-from rankbound_study.figures.catalogue import Catalogue
-from rankbound_study.report.columns import (
+from rankbound_study.figures import Catalogue
+from rankbound_study.figures.style import bounding_title
+from rankbound_study.report.blocks import (
     DASH,
     Across,
     Cell,
     Column,
     Layout,
+    Row,
     TableBlock,
+    TableFiles,
+    TableTexts,
     between,
+    latex,
+    markdown,
     signed,
     with_margin,
     with_minus,
 )
-from rankbound_study.report.table_files import TableFiles
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, evidence_of, of_evidence
+from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.results.scores import MARK
-from rankbound_study.results.study_files import StudyFiles, schema
-from rankbound_study.vocabulary import AFFINE, LOSSES, ListWeights
+from rankbound_study.results.study_files import StudyFiles, read_table, schema
+from rankbound_study.templates import text, titled
+from rankbound_study.vocabulary import AFFINE, LOSSES, POPULARITY, UNBOUNDED, ListWeights
 
 FILE = "table_effects.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -72,7 +58,7 @@ MEANS = Layout.of(
     FILE,
     "means",
     formats={
-        "loss": lambda loss: "all losses" if loss == EVERY else loss,
+        "loss": lambda loss: "all losses" if loss == effects.EVERY else loss,
         "mean": lambda mean, low, high: Cell(signed(mean), strong=low > 0 or high < 0),
     },
 )
@@ -80,31 +66,24 @@ MEANS = Layout.of(
 
 @TABLES.add(
     "table_effects",
-    title="the effects of bounding",
     beside=(".md", ".tex", "_means.csv", "_replicas.csv"),
     section="effects",
-    columns=EFFECT_COLUMNS,
+    columns=effects.CELL_COLUMNS,
     layout=Layout.of(
         FILE,
         "effects",
-        formats={
-            "effect": Column(
-                "",
-                ("effect", "p_holm", "alike"),
-                lambda effect, p_holm, alike: Cell(signed(effect), strong=p_holm <= LEVEL, emphasis=alike),
-                null=True,
-            )
-        },
+        formats={"effect": lambda effect, p_holm, alike: Cell(signed(effect), strong=p_holm <= LEVEL, emphasis=alike)},
     ),
-    first=(("_means", MEAN_COLUMNS, MEANS), ("_replicas", REPLICA_COLUMNS, replicas_block)),
+    first=(("_means", effects.MEAN_COLUMNS, MEANS), ("_replicas", effects.REPLICA_COLUMNS, replicas_block)),
     **OF_STUDY,
 )
 @of_evidence
 def make_effects(evidence: Evidence) -> TableFiles:
     """Return the effects of all cells and their means."""
-    found = effects(evidence)
+    found = effects.effects(evidence)
     return TableFiles(
-        cells_table(found), beside={"_means.csv": means_table(found), "_replicas.csv": replicas_table(evidence)}
+        effects.cells_table(found),
+        beside={"_means.csv": effects.means_table(found), "_replicas.csv": effects.replicas_table(evidence)},
     )
 
 
@@ -113,12 +92,7 @@ _LAW = Layout.of(
     "law",
     formats={
         "change": lambda value: with_minus(f"{value + 0.0:+.2f}"),
-        "effect": Column(
-            "",
-            ("effect", "low", "high", "p_residual"),
-            lambda effect, low, high, p: with_margin(effect, low, high, strong=p is not None and p <= LEVEL),
-            null=True,
-        ),
+        "effect": lambda effect, low, high, p: with_margin(effect, low, high, strong=p is not None and p <= LEVEL),
     },
 )
 
@@ -132,23 +106,22 @@ def _law_block(table: pl.DataFrame) -> TableBlock:
 
 @TABLES.add(
     "table_law",
-    title="the law of list weights",
     beside=(".md", ".tex", "_lines.csv", "_predictions.csv"),
     section="law",
-    columns=LAW_COLUMNS,
+    columns=law.COLUMNS,
     layout=_law_block,
     first=(
-        ("_predictions", PREDICTION_COLUMNS, Layout.of(FILE, "predictions")),
-        ("_lines", LINE_COLUMNS, Layout.of(FILE, "lines")),
+        ("_predictions", law.PREDICTION_COLUMNS, Layout.of(FILE, "predictions")),
+        ("_lines", law.LINE_COLUMNS, Layout.of(FILE, "lines")),
     ),
     **{**OF_EXPERIMENTS, "needs": (*OF_EXPERIMENTS["needs"], "instances")},
 )
 def make_law(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
     """Return the tables of a study; without cells they have no rows."""
     instances = {DataSet(one.dataset, one.nsr): one for one in map(read_instances, files.instances)}
-    found = law(evidence_of(files, study), instances)
-    beside = {"_lines.csv": lines_table(found), "_predictions.csv": outcomes_table(found)}
-    return TableFiles(law_cells_table(found), beside=beside)
+    found = law.law(evidence_of(files, study), instances)
+    beside = {"_lines.csv": law.lines_table(found), "_predictions.csv": law.predictions_table(found)}
+    return TableFiles(law.cells_table(found), beside=beside)
 
 
 _NUMBERS = {
@@ -184,7 +157,6 @@ def _of_folds(name: str) -> Column:
 
 @TABLES.add(
     "table_list_weights",
-    title="list weights of bounds",
     needs=("instances",),
     section="law",
     columns=WEIGHT_COLUMNS,
@@ -221,39 +193,23 @@ def make_list_weights(name: str, files: StudyFiles) -> pl.DataFrame:
 
 @TABLES.add(
     "table_regimes",
-    title="effect of bounding by regime",
     section="regimes",
-    columns=REGIME_COLUMNS,
+    columns=effects.REGIME_COLUMNS,
     layout=Layout.of(
         FILE,
         "regimes",
         formats={
-            "factors": Column(
-                "",
-                ("factors", "rank"),
-                lambda factors, rank: DASH if factors is None else f"{factors} / {rank or DASH}",
-                null=True,
-            ),
-            "effect": Column(
-                "",
-                ("effect", "n_untrained"),
-                lambda effect, untrained: signed(effect) + MARK * bool(untrained),
-                null=True,
-            ),
-            "interval": Column("", ("low", "high"), between, null=True),
+            "factors": lambda factors, rank: DASH if factors is None else f"{factors} / {rank or DASH}",
+            "effect": lambda effect, untrained: signed(effect) + MARK * bool(untrained),
         },
     ),
     **{**OF_EXPERIMENTS, "options": ("study", "planted")},
 )
 def make_regimes(
-    name: str,
-    files: StudyFiles,
-    *,
-    study: str = "thesis",
-    planted: Mapping[str, Mapping[str, float]] | None = None,
+    name: str, files: StudyFiles, *, study: str = "thesis", planted: Mapping[str, Mapping[str, float]] | None = None
 ) -> pl.DataFrame:
     """Return the table of a study; `planted` are the parameters of its generated data sets, by name."""
-    return regimes(files, study, planted or {})
+    return effects.regimes(files, study, planted or {})
 
 
 def _predicted(above: float | None, below: float | None) -> str:
@@ -267,24 +223,113 @@ REGISTERED = Layout.of(
     FILE,
     "registered",
     formats={
-        "predicted": Column("", ("above", "below"), _predicted, null=True),
-        "effect": Column(
-            "",
-            ("effect", "low", "high", "as_sized"),
-            lambda effect, low, high, as_sized: (
-                DASH if effect is None else with_margin(effect, low, high, strong=bool(as_sized))
-            ),
-            null=True,
+        "predicted": _predicted,
+        "effect": lambda effect, low, high, as_sized: (
+            DASH if effect is None else with_margin(effect, low, high, strong=bool(as_sized))
         ),
         # The deciding difference, with what is compared with.
         "deciding": lambda name, value, low, high: Cell(f"{signed(value)} ({between(low, high)})", f"minus {name}"),
     },
 )
+TABLES.add("table_predictions", section="law", columns=law.REGISTERED_COLUMNS, layout=REGISTERED, **OF_EXPERIMENTS)(
+    of_evidence(law.registered_table)
+)
+
+
+_MARKS: dict[str, Any] = {"marks": text(FILE, "marks", up=UP, down=DOWN, level=LEVEL)}
+
+
+def _difference(row: Row, prefix: str = "") -> Cell:
+    """Return a difference with its margin, from the columns with this prefix; a dash without one."""
+    difference, low, high, p_holm = (row[f"{prefix}{name}"] for name in ("difference", "low", "high", "p_holm"))
+    if difference is None:
+        return Cell(DASH)
+    return with_margin(difference, low, high, ("", UP, DOWN)[significance(difference, p_holm)])
+
+
+def _crossed(row: Row, *, own: bool) -> Cell:
+    """Return a difference with its margin, or, without one, the mean score: in bold if it is `own`."""
+    if row["score"] is None or row["difference"] is not None:
+        return _difference(row)
+    return Cell(f"{row['score']:.{DIGITS}f}", strong=own)
+
+
+METRICS_CROSSED = "table_metrics_crossed"
 TABLES.add(
-    "table_predictions",
-    title="registered predictions",
-    section="law",
-    columns=REGISTERED_COLUMNS,
-    layout=REGISTERED,
+    "table_metrics_crossed",
+    section="crossed",
+    columns=comparisons.METRIC_COLUMNS,
+    layout=Layout.of(
+        FILE,
+        "metrics",
+        across=Across(
+            ("dataset", "nsr", "bounded", "loss", "bounding"),
+            ("metric",),
+            {metric: metric for metric in comparisons.JUDGED},
+            lambda row: _crossed(row, own=row["metric"] in comparisons.TRAINED_FOR),
+        ),
+        common=comparisons.COMMON,
+        **_MARKS,
+    ),
+    **OF_STUDY,
+)(of_evidence(comparisons.metrics_crossed))
+
+
+def ratio_blocks(table: pl.DataFrame) -> Iterator[TableBlock]:
+    """Yield the scores and the effects of bounding; nothing without any."""
+    if table.is_empty():
+        return
+
+    def score(row: Row) -> Cell:
+        return Cell(MARK) if row["score"] is None else _crossed(row, own=row["nsr_train"] == row["nsr_test"])
+
+    def effect(row: Row) -> Cell:
+        return Cell(MARK) if row["score"] is None else _difference(row, comparisons.EFFECT)
+
+    titles = {ratio: f"trained at NSR {ratio}" for ratio in table["nsr_train"].unique().sort()}
+    untrained = f" {MARK} did not train." if table["score"].has_nulls() else ""
+    bounded = table.filter(pl.col("bounding") != UNBOUNDED)
+    for piece, rows, write in (("ratios", table, score), ("ratio-effects", bounded, effect)):
+        across = Across(("dataset", "nsr_test", "loss", "bounding"), ("nsr_train",), titles, write)
+        layout = Layout.of(FILE, piece, across=across, **_MARKS)
+        yield layout(rows, caption=f"{layout.caption}{untrained}")
+
+
+@TABLES.add(
+    "table_ratios",
+    section="crossed",
+    blocks=lambda name, folder: ratio_blocks(read_table(folder / f"{name}.csv", comparisons.RATIO_COLUMNS)),
     **OF_EXPERIMENTS,
-)(of_evidence(registered_table))
+)
+@of_evidence
+def _ratios(evidence: Evidence) -> TableFiles:
+    table = comparisons.ratios_crossed(evidence)
+    blocks = list(ratio_blocks(table))
+    name, caption = titled(FILE, "ratios", **_MARKS)
+    texts = TableTexts(markdown(f"{name} {caption}", blocks, titled=True), latex(name.removesuffix("."), blocks))
+    return TableFiles(table, texts)
+
+
+def samplings_block(table: pl.DataFrame) -> TableBlock:
+    """Return the table, with a column for each sampling that it has."""
+    titles = {row: DataSet(*row).label for row in table.select("dataset", "nsr").unique(maintain_order=True).rows()}
+
+    def score(row: Row) -> Cell:
+        cell = _crossed(row, own=row["model"] == POPULARITY)
+        return replace(cell, text=f"{cell.text}*") if row["picked"] else cell
+
+    return Layout.of(
+        FILE,
+        "samplings",
+        across=Across(("metric", "model", "loss", "bounding"), ("dataset", "nsr"), titles, score),
+        formats={
+            "trained": lambda model, loss: Cell(model, emphasis=True) if loss == "none" else loss,
+            "bound": lambda loss, bounding: DASH if loss == "none" else bounding_title(bounding),
+        },
+        **_MARKS,
+    )(table)
+
+
+TABLES.add(
+    "table_samplings", section="evaluation", columns=comparisons.POPULARITY_COLUMNS, layout=samplings_block, **OF_STUDY
+)(of_evidence(comparisons.against_popularity))

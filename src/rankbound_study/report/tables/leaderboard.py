@@ -7,35 +7,27 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.comparison import LEVEL
-from rankbound_study.claims.leaderboard import (
-    ALIKE,
-    BASELINE,
-    BEST,
-    BETTER,
-    COLUMNS,
-    COMPARISONS,
-    WITHIN,
-    WORSE,
-    Board,
-    Choice,
-    by_length,
-    by_topic,
-)
+from rankbound_study.claims import leaderboard as claimed
+from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, WORSE, Board
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.figures.catalogue import Catalogue
+from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.columns import DASH, Cell, Column, Layout, Row, TableBlock, with_margin
-from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
-from rankbound_study.report.tables import TableSpec
-from rankbound_study.results.scores import (
-    MARK,
-    SYSTEM,
-    names_of,
-    of_data_set,
-    read_systems,
-    untrained_systems,
-    validation_means,
+from rankbound_study.report.blocks import (
+    DASH,
+    Cell,
+    Column,
+    Layout,
+    Row,
+    TableBlock,
+    TableFiles,
+    TableTexts,
+    latex,
+    markdown,
+    with_margin,
 )
+from rankbound_study.report.tables import TableSpec
+from rankbound_study.results import scores
+from rankbound_study.results.scores import MARK, SYSTEM, names_of, of_data_set
 from rankbound_study.results.study_files import StudyFiles, read_facts, read_table
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import HONEST
@@ -82,7 +74,7 @@ def _block(table: pl.DataFrame, margin: float, seconds: Callable[[Row], float | 
 
     def compared(difference: float, low: float, high: float, verdict: str) -> Cell:
         """A significant difference within the margin has two marks."""
-        found, within, _ = verdict.partition(WITHIN)
+        found, within, _ = verdict.partition(claimed.WITHIN)
         return with_margin(difference, low, high, f"{MARKS.get(found, '')}{MARKS[ALIKE] if within else ''}")
 
     layout = Layout(
@@ -100,7 +92,7 @@ def _block(table: pl.DataFrame, margin: float, seconds: Callable[[Row], float | 
                     tuple(f"{name}_{what}" for what in ("difference", "low", "high", "verdict")),
                     compared,
                 )
-                for name in COMPARISONS
+                for name in claimed.COMPARISONS
                 if name != BASELINE or of_baseline
             ),
             *([Column("processor s", None, processor)] if timed else ()),
@@ -125,27 +117,26 @@ def _label(title: str, write: Callable[[Row], str]) -> Column:
 
 @TABLES.add(
     "table_leaderboard",
-    title="leaderboard",
     needs=("runs", "epochs", "experiments", "experiment_epochs"),
     part=HONEST,
     options=("study", "leaderboard"),
     beside=(".md", ".tex", "_summary.json", "_lengths.csv", "_topics.csv"),
     section="leaderboard",
     blocks=lambda name, folder: blocks_of(
-        read_table(folder / f"{name}.csv", COLUMNS), read_facts(folder / SUMMARY, FACTS)["margin"]
+        read_table(folder / f"{name}.csv", claimed.COLUMNS), read_facts(folder / SUMMARY, FACTS)["margin"]
     ),
 )
 def make_leaderboard(
     name: str, files: StudyFiles, *, study: str, leaderboard: Mapping[str, Any] | None = None
 ) -> TableFiles:
     """Return the table of a study; `leaderboard` is that section of the configuration."""
-    choice = Choice(**(leaderboard or {}))
+    choice = claimed.Choice(**(leaderboard or {}))
     boards = list(_boards(files, study, choice))
-    table = pl.concat([pl.DataFrame(schema=COLUMNS), *(board.table for board in boards)])
+    table = pl.concat([pl.DataFrame(schema=claimed.COLUMNS), *(board.table for board in boards)])
     beside: dict[str, pl.DataFrame | dict[str, Any]] = {
         "_summary.json": {"margin": choice.margin, "data_sets": [_facts(board) for board in boards]},
-        "_lengths.csv": pl.concat(list(map(by_length, boards))) if boards else pl.DataFrame(),
-        "_topics.csv": pl.concat(list(map(by_topic, boards))) if boards else pl.DataFrame(),
+        "_lengths.csv": pl.concat(list(map(claimed.by_length, boards))) if boards else pl.DataFrame(),
+        "_topics.csv": pl.concat(list(map(claimed.by_topic, boards))) if boards else pl.DataFrame(),
     }
     shown = list(blocks_of(table, choice.margin))
     heading = f"Leaderboard. {shown[0].caption}" if shown else "Leaderboard: no trained models."
@@ -153,11 +144,11 @@ def make_leaderboard(
     return TableFiles(table, texts, beside)
 
 
-def _boards(files: StudyFiles, study: str, choice: Choice) -> Iterator[Board]:
+def _boards(files: StudyFiles, study: str, choice: claimed.Choice) -> Iterator[Board]:
     """Yield the board of each data set that has a trained system, in the order of all tables."""
-    systems = read_systems(files, study)
-    validation = validation_means(files, study, systems, choice.judged_by)
-    untrained = untrained_systems(files, study)
+    systems = scores.read_systems(files, study)
+    validation = scores.validation_means(files, study, systems, choice.judged_by)
+    untrained = scores.untrained_systems(files, study)
     trained = systems.filter(pl.col("loss") != "none").select("dataset", "nsr_test").unique().rows()
     for data_set in sorted(map(DataSet._make, trained), key=lambda data_set: data_set.place):
         counts = of_data_set(untrained, data_set).select(*SYSTEM, "n_untrained").rows()

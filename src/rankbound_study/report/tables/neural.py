@@ -21,33 +21,33 @@ from rankbound.compare.statistics import corrected
 from rankbound.errors import ConfigError, DataError
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.figures.catalogue import Catalogue
-from rankbound_study.report.columns import DASH, Across, Cell, Column, Layout, Row, TableBlock, four, with_minus
-from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
+from rankbound_study.figures import Catalogue
+from rankbound_study.report.blocks import (
+    DASH,
+    Across,
+    Cell,
+    Column,
+    Layout,
+    Row,
+    TableBlock,
+    TableFiles,
+    TableTexts,
+    four,
+    latex,
+    markdown,
+    with_minus,
+)
 from rankbound_study.report.tables import TableSpec
+from rankbound_study.results import neural
 from rankbound_study.results.neural import (
     AGE_GAP_COLUMNS,
     AS_PRINTED,
     CONTROL,
     FAMILIES,
-    NOT_RUN,
-    READINGS,
-    FeatureResults,
-    MethodMeans,
     Printed,
-    by_gap,
-    compared,
     data_set_title,
-    explained,
-    feature_results,
-    method_means,
     printed_scores,
-    read_pairs,
-    read_runs,
-    table_named,
-    what_is_missing,
 )
-from rankbound_study.results.neural import TABLES as PRINTED_TABLES
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import StudyFiles, read_table, schema
 from rankbound_study.templates import text
@@ -89,10 +89,10 @@ def neural_table(
         ConfigError: there are predictions, but no images file.
         DataError: the table of epochs lacks validation scores of the methods.
     """
-    frame = read_runs(runs, table, table.metrics)
+    frame = neural.read_runs(runs, table, table.metrics)
     if predictions and images is None:
         raise ConfigError(f"{table.name} needs the ages of the faces: give the images file with --images FILE")
-    pairs = read_pairs(predictions, images) if predictions and images is not None else None
+    pairs = neural.read_pairs(predictions, images) if predictions and images is not None else None
     rows: list[dict[str, Any]] = []
     comparisons: list[tuple[Any, ...]] = []
     gaps = [pl.DataFrame(schema={"dataset": pl.String, **AGE_GAP_COLUMNS})]
@@ -105,7 +105,7 @@ def neural_table(
             lacking = f"no validation scores of methods on {dataset}"
             raise DataError(f"{epochs}: {lacking}; they are needed to pick the best one")
         for metric in table.metrics:
-            methods, means = method_means(own, metric, own_pairs)
+            methods, means = neural.method_means(own, metric, own_pairs)
             places = [place for place, method in enumerate(methods) if method in trained]
             rows += _rows(own, metric, methods, means, places, methods.index(best))
             # Without correction: claims adjust their own.
@@ -114,13 +114,18 @@ def neural_table(
                 comparisons.append((dataset, metric, methods[one], methods[other], *numbers))
         rows += [] if own_pairs is None else _readings(own, own_pairs)
     for own in [] if pairs is None else pairs.partition_by("dataset", maintain_order=True):
-        gaps.append(by_gap(own).select(pl.lit(own["dataset"][0]).alias("dataset"), pl.all()))
+        gaps.append(neural.by_gap(own).select(pl.lit(own["dataset"][0]).alias("dataset"), pl.all()))
     beside = pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row")
     return NeuralTable(_in_order(_beside_print(rows, table), table), beside, pl.concat(gaps))
 
 
 def _rows(
-    frame: pl.DataFrame, metric: str, methods: Sequence[str], means: MethodMeans, trained: list[int], best: int
+    frame: pl.DataFrame,
+    metric: str,
+    methods: Sequence[str],
+    means: neural.MethodMeans,
+    trained: list[int],
+    best: int,
 ) -> Iterator[dict[str, Any]]:
     others = [place for place in trained if place != best and math.isfinite(means.means[place])]
     p_values = [means.p_value(place, best) for place in others]
@@ -151,11 +156,11 @@ def _readings(frame: pl.DataFrame, pairs: pl.DataFrame) -> Iterator[dict[str, An
     families = dict(frame.select("method", "family").unique().rows())
     for method in pairs["method"].unique().sort():
         own = pairs.filter(pl.col("method") == method)
-        for name in READINGS if families[method] == "classification" else READINGS[-1:]:
-            _, means = compared(own, name)
+        for name in neural.READINGS if families[method] == "classification" else neural.READINGS[-1:]:
+            _, means = neural.compared(own, name)
             yield _facts(frame, method, name, float(means.means[0]), *means.interval(0), counted=False)
         if families[method] == "regression":
-            *numbers, faces = explained(own)[method]
+            *numbers, faces = neural.explained(own)[method]
             yield _facts(frame, method, R_SQUARED, *numbers, counted=False) | {"n": faces}
 
 
@@ -193,13 +198,13 @@ def _in_order(scores: pl.DataFrame, table: Printed) -> pl.DataFrame:
     printed = printed_scores(table)["method"].to_list()
     by_family = place(pl.col("family"), [*FAMILIES, CONTROL])
     as_printed = place(pl.col("method").str.strip_suffix(AS_PRINTED), printed)
-    metric = place(pl.col("metric"), [*table.metrics, R_SQUARED, *READINGS])
+    metric = place(pl.col("metric"), [*table.metrics, R_SQUARED, *neural.READINGS])
     return scores.sort("dataset", by_family, as_printed, "method", metric)
 
 
 def neural_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield a table per data set."""
-    about = table_named(name)
+    about = neural.table_named(name)
     for own in read_table(folder / f"{name}.csv", COLUMNS).partition_by("dataset", maintain_order=True):
         (block,) = score_blocks(own, about)
         shown = f"{block.name}. {caption(own, about)}"
@@ -214,24 +219,26 @@ def score_blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
 def caption(scores: pl.DataFrame, table: Printed) -> str:
     """Return the caption: the data, the intervals, the tests, and what can be compared with the printed scores."""
     if not scores["ours"].count():
-        return text(FILE, "not-run", missing=what_is_missing(table))
+        return text(FILE, "not-run", missing=neural.what_is_missing(table))
     ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
     first = ran.group_by("dataset", maintain_order=True).first()
     counts = [row | {"title": data_set_title(row["dataset"])} for row in first.iter_rows(named=True)]
-    notes = ["with-printed-settings"] * ran["method"].str.ends_with(AS_PRINTED).any()
-    if table.of_faces:
-        metrics, synthetic = set(scores["metric"]), scores["dataset"].str.starts_with(SYNTHETIC).all()
-        notes = ["r-squared"] * (R_SQUARED in metrics) + ["both-right"] * (READINGS[0] in metrics) + notes
-        notes += ["synthetic-faces"] * synthetic
-        return " ".join((text(FILE, "of-faces", counts=counts), *(text(FILE, note) for note in notes)))
-    parts = [text(FILE, "of-queries", counts=counts), *(text(FILE, note) for note in notes)]
-    others = [row["title"] for row in counts if not table.is_on(row["dataset"])]
-    if scores["printed"].count() and (others or not counts):
-        every = len(others) == len(counts)
-        parts.append(text(FILE, "beside-print", dataset=table.dataset, others=others, every=every))
-    if "mq2008-label1" in first["dataset"]:
-        parts.append(text(FILE, "elsewhere"))
-    return " ".join(parts)
+    others, metrics = [row["title"] for row in counts if not table.is_on(row["dataset"])], set(scores["metric"])
+    return text(
+        FILE,
+        "caption",
+        counts=counts,
+        of_faces=table.of_faces,
+        r_squared=R_SQUARED in metrics,
+        both_right=neural.READINGS[0] in metrics,
+        as_printed=ran["method"].str.ends_with(AS_PRINTED).any(),
+        synthetic=table.of_faces and scores["dataset"].str.starts_with(SYNTHETIC).all(),
+        beside_print=not table.of_faces and scores["printed"].count() and (others or not counts),
+        dataset=table.dataset,
+        others=others,
+        every=len(others) == len(counts),
+        on_mq2008="mq2008-label1" in first["dataset"],
+    )
 
 
 def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
@@ -289,13 +296,13 @@ def _interval(row: Row) -> str:
 
 def make_neural(name: str, files: StudyFiles) -> TableFiles:
     """Return the scores, the comparisons of all pairs of methods and, for faces, the accuracy by age difference."""
-    about = table_named(name)
+    about = neural.table_named(name)
     table = neural_table(about, files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
     beside = {"_comparisons.csv": table.comparisons} | ({"_by_age_gap.csv": table.gaps} if about.of_faces else {})
     return TableFiles(table.scores, texts(table.scores, about), beside)
 
 
-for _about in PRINTED_TABLES:
+for _about in neural.TABLES:
     TABLES.add(
         _about.name,
         text(FILE, "table"),
@@ -315,13 +322,15 @@ FEATURES_CAPTION = text(FILE, "features")
 
 def features_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield a table per data set."""
-    results = FeatureResults.read(folder)
+    results = neural.FeatureResults.read(folder)
     for dataset in results.datasets:
         block = _features_block(results, dataset, lambda count: quantity(count, "feature"))
         yield replace(block, name=FEATURES_TITLE, caption=f"{block.name}. {FEATURES_CAPTION}")
 
 
-def _features_block(results: FeatureResults, dataset: str, title: Callable[[int], str] = "{:,}".format) -> TableBlock:
+def _features_block(
+    results: neural.FeatureResults, dataset: str, title: Callable[[int], str] = "{:,}".format
+) -> TableBlock:
     """Return the methods of a data set, then the gaps of its families; `title` is that of a number of features."""
     scores = results.scores.filter(pl.col("dataset") == dataset)
     gaps = results.gaps.filter(pl.col("dataset") == dataset, pl.col("features").is_not_null())
@@ -340,8 +349,6 @@ def _features_block(results: FeatureResults, dataset: str, title: Callable[[int]
 
 @TABLES.add(
     "table_neural_features",
-    text(FILE, "features-table"),
-    title="scores by the number of features",
     needs=("runs", "epochs", "predictions", "images"),
     part=COMPARED,
     data=(1, 2, 3),
@@ -352,7 +359,7 @@ def _features_block(results: FeatureResults, dataset: str, title: Callable[[int]
 )
 def make_neural_features(name: str, files: StudyFiles) -> TableFiles:
     """Return the scores and the gaps."""
-    results = feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
+    results = neural.feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
     blocks = [_features_block(results, dataset) for dataset in results.datasets]
-    shown = _texts(FEATURES_TITLE, FEATURES_CAPTION if blocks else NOT_RUN, blocks)
+    shown = _texts(FEATURES_TITLE, FEATURES_CAPTION if blocks else neural.NOT_RUN, blocks)
     return TableFiles(results.scores, shown, {"_gaps.csv": results.gaps})

@@ -12,9 +12,8 @@ from rankbound_study.claims.comparisons import (
 )
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
-from rankbound_study.figures.catalogue import Catalogue
-from rankbound_study.report.columns import DASH, Cell, Column, Layout, between, signed
-from rankbound_study.report.table_files import TableFiles
+from rankbound_study.figures import Catalogue
+from rankbound_study.report.blocks import DASH, Cell, Layout, TableFiles, between, signed
 from rankbound_study.report.tables import OF_STUDY, TableSpec, of_evidence
 from rankbound_study.results.study_files import schema, score
 from rankbound_study.templates import titled
@@ -29,7 +28,7 @@ _LAYOUT = Layout.of(
     "worked",
     formats={
         "or_dash": lambda printed: printed or DASH,
-        "holds": Column("", "holds", lambda holds: Cell(HOLDS[holds], strong=holds is False), null=True),
+        "holds": lambda holds: Cell(HOLDS[holds], strong=holds is False),
     },
 )
 for _key in _WORKED:
@@ -47,7 +46,6 @@ for _key in _WORKED:
 
 TABLES.add(
     "table_citeulike",
-    title="losses on CiteULike-a",
     needs=("experiments", "experiment_epochs"),
     options=("study",),
     section="citeulike",
@@ -66,7 +64,6 @@ TABLES.add(
 
 @TABLES.add(
     "table_related",
-    title="what related work predicts here",
     beside=(".md", ".tex", "_gradients.csv", "_ranks.csv"),
     section="related",
     columns=ORDER_COLUMNS,

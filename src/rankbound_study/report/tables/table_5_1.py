@@ -24,10 +24,20 @@ from rankbound.compare.comparison import LEVEL, TIE
 from rankbound_study.claims.evidence import SIGNIFICANT, certainty, holm_adjusted, is_distinct, significance
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.data.contracts import RATES
-from rankbound_study.figures.catalogue import FIRST, Catalogue
+from rankbound_study.figures import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.columns import DASH, Across, Cell, Layout, Row, TableBlock
-from rankbound_study.report.table_files import TableFiles, TableTexts, latex, markdown
+from rankbound_study.report.blocks import (
+    DASH,
+    Across,
+    Cell,
+    Layout,
+    Row,
+    TableBlock,
+    TableFiles,
+    TableTexts,
+    latex,
+    markdown,
+)
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import MARK, UNTRAINED, RunsChoice, untrained_counts
@@ -41,11 +51,7 @@ TABLES = Catalogue(TableSpec, FILE)
 TOLERANCE = 0.015
 """Largest difference between our score and the printed one for a cell to count as reproduced."""
 
-METRICS = {
-    "nDCG": ("nDCG",),
-    "AP": ("AP",),
-    "nRBP": ("nRBP(p=0.95)", "nRBP(p=0.9)", "nRBP(p=0.8)"),
-}
+METRICS = {"nDCG": ("nDCG",), "AP": ("AP",), "nRBP": ("nRBP(p=0.95)", "nRBP(p=0.9)", "nRBP(p=0.8)")}
 """Loss -> the metrics reported for it, the printed one first."""
 
 COLUMNS = schema(
@@ -55,8 +61,6 @@ COLUMNS = schema(
 )
 
 _TRAINED = ["dataset", "nsr", "model", "loss", "bounding"]
-_READINGS = {"mq2008": ("mq2008-label1", "mq2008-label2")}
-_LOSS_NAMES = {"ndcg": "nDCG", "ap": "AP", "nrbp": "nRBP"}
 
 
 def table_5_1(runs: Path, choice: RunsChoice, epochs: Path | None = None) -> pl.DataFrame:
@@ -119,11 +123,12 @@ def _means(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
 def printed_scores() -> pl.DataFrame:
     """Return the 60 printed cells of Table 5.1; those of MQ2008 twice, once per reading of its labels."""
     resource = resources("rankbound_study.reference").joinpath("thesis_table_5_1.csv")
+    readings = {"mq2008": ["mq2008-label1", "mq2008-label2"]}
     printed = pl.read_csv(resource.read_bytes(), schema_overrides={"nsr": pl.Int8, "score": pl.Float64})
     return (
         printed.with_columns(
-            pl.col("loss").replace_strict(_LOSS_NAMES),
-            pl.col("dataset").map_elements(lambda name: list(_READINGS.get(name, (name,))), pl.List(pl.String)),
+            pl.col("loss").replace_strict({"ndcg": "nDCG", "ap": "AP", "nrbp": "nRBP"}),
+            pl.col("dataset").map_elements(lambda name: readings.get(name, [name]), pl.List(pl.String)),
         )
         .explode("dataset")
         .select("dataset", "nsr", "loss", "bounding", pl.col("score").alias("published"))
@@ -400,7 +405,6 @@ def _counts(table: pl.DataFrame) -> dict[str, int | None]:
 
 @TABLES.add(
     "table_signs",
-    title="signs of effects under both protocols",
     needs=("runs", "rates"),
     uses=("epochs",),
     options=("study",),

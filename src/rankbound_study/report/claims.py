@@ -1,16 +1,28 @@
-"""The claims in the report: counts of verdicts, every claim with its reason, and quotations for other sections."""
+"""The claims in the report: the table's files, counts of verdicts, every claim with its reason, and quotations."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from rankbound_study.claims import verdicts
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
-from rankbound_study.report.claims_table import estimate, number
-from rankbound_study.report.columns import Cell, Column, Layout, Row, TableBlock, with_minus_signs
-from rankbound_study.report.content import Finding, ReportSection, finding
+from rankbound_study.report.blocks import (
+    Cell,
+    Finding,
+    Layout,
+    ReportSection,
+    Row,
+    TableBlock,
+    TableTexts,
+    finding,
+    latex,
+    markdown,
+    with_minus_signs,
+)
 from rankbound_study.templates import text
 
 FILE = "claims.md"
@@ -107,6 +119,41 @@ _SHOWN = Layout.of(
     "claims",
     formats={
         "verdict": lambda verdict: Cell(verdict, strong=verdict in (CONFIRMED, REFUTED)),
-        "why": Column("", None, lambda row: Cell(with_minus_signs(row["reason"]), "; ".join(_behind(row)))),
+        "why": lambda row: Cell(with_minus_signs(row["reason"]), "; ".join(_behind(row))),
     },
 )
+
+
+def estimate(row: dict[str, Any]) -> str:
+    """Return the statistic with its interval: `0.012 [0.004, 0.020]`; empty if there is none."""
+    value, low, high = row["value"], row["low"], row["high"]
+    if not isinstance(value, float):
+        return ""
+    text = number(value)
+    return f"{text} [{number(low)}, {number(high)}]" if isinstance(low, float) and isinstance(high, float) else text
+
+
+def number(value: float) -> str:
+    """Return a number with three significant digits; whole from 1000 up, in scientific notation below 0.0001."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    text = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) >= 0.0001 else f"{value:.1e}"
+    return text.replace("-", "−")
+
+
+_WITH_STATISTICS = Layout.of(
+    FILE,
+    "with-statistics",
+    formats={
+        "verdict": lambda verdict: Cell(verdict, strong=True),
+        "statistic": lambda row: f"{row['statistic']}: {estimate(row)}" if estimate(row) else "",
+    },
+)
+
+
+def texts(table: pl.DataFrame) -> TableTexts:
+    """Return the table's files; LaTeX has one table, without the statistics, for lack of width."""
+    count = verdicts.summary(table)
+    blocks = [_WITH_STATISTICS(own, name=name) for name, own in verdicts.groups(table)]
+    heading = f"Claims of the sources and their verdicts. {count}."
+    return TableTexts(markdown(heading, blocks, titled=True), latex(count, [Layout.of(FILE, "in-latex")(table)]))

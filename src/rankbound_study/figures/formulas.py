@@ -1,4 +1,4 @@
-"""Drawings of ideas: pair-wise errors of linear DCG, levels of measurement, links of models of a pair.
+"""Figures of formulas, without data: bounds (thesis, chapters 1 and 3), errors of pairs, levels of data, links.
 
 Section 3.1 of the neural-ranking study states that DirectRanker with antisymmetry and transitivity is RankNet with
 another odd link. As printed, it is false for its network N2, which takes the difference of two embeddings (erratum N06:
@@ -6,23 +6,143 @@ tanh(w.d (1 + (v.d)^2)) has both properties), but true for the order that N2 ind
 """
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import rankbound as rb
-from rankbound_study.figures import style
-from rankbound_study.figures.catalogue import Catalogue, FigureSpec, neural_title
+from rankbound_study.figures import Catalogue, FigureSpec, neural_title, style
 from rankbound_study.templates import text
 
-FILE = "figures_illustrations.md"
+FILE = "figures_formulas.md"
 FIGURES = Catalogue(FigureSpec, FILE)
+METRICS = ("nDCG", "AP", "nRBP")
+
+
+@FIGURES.add("figure_1_1")
+def lower_bounds() -> Any:
+    """Draw a panel each for nDCG and AP, with a line per list size N over P = 1..N."""
+    figure, axes = style.panels(1, 2, height=2.9, sharex=True, sharey=True)
+    for panel, metric in zip(axes[0], METRICS, strict=False):
+        for n, look in zip((25, 50, 100, 200), style.SERIES, strict=False):
+            relevant = np.arange(1, n + 1)
+            floor = rb.minimum(metric, np.full(n, n), relevant)
+            style.line(panel, relevant / n, floor, look, label=f"N = {n}", marks=6)
+        panel.set_xlabel("share of relevant items, P / N")
+    axes[0, 0].set(xlim=(0, 1), ylim=(0, 1), ylabel="score of the worst ordering")
+    return style.finish(figure, axes, columns=METRICS[:2], legend=4)
+
+
+@FIGURES.add("figure_3_2")
+def expected_loss() -> Any:
+    """Draw panels of -E[nDCG], -E[AP] and E[nRBP loss]; a list has N = P (1 + NSR) items."""
+    figure, axes = style.panels(1, 3, height=2.7, sharex=True)
+    largest = 100
+    relevant = np.arange(1, largest + 1)
+    for panel, metric in zip(axes[0], METRICS, strict=True):
+        sign = 1.0 if metric == "nRBP" else -1.0
+        for ratio, look in zip((1, 2, 3, 5, 10), style.SERIES, strict=False):
+            expected = sign * np.asarray(rb.expectation(metric, relevant * (1 + ratio), relevant))
+            style.line(panel, relevant, expected, look, label=f"NSR {ratio}", marks=5)
+        panel.set_xlabel("relevant items P")
+    axes[0, 0].set(xlim=(0, largest), ylabel="expected loss of a random order")
+    axes[0, 2].set_yscale("log")
+    return style.finish(figure, axes, columns=[f"{metric} loss" for metric in METRICS], legend=5)
+
+
+LISTS = (("NSR 2", ((15, 5), (30, 10), (60, 20))), ("NSR 1, 2, 3", ((20, 10), (30, 10), (40, 10))))
+"""(title, (N, P) of three lists): one ratio of non-relevant to relevant items, then three."""
+
+_STYLED = tuple(dict.fromkeys(pair for _, pairs in LISTS for pair in pairs))
+
+
+def _of_lists(curve: Callable[[str, int, int], tuple[Any, Any]], *, marks: int, **sharing: Any) -> tuple[Any, Any]:
+    """Draw sets of three lists in rows, metrics in columns; a list has one style in both rows, and the name X(N, P)."""
+    figure, axes = style.panels(len(LISTS), len(METRICS), height=4.2, **sharing)
+    for row, (_, lists) in enumerate(LISTS):
+        for column, metric in enumerate(METRICS):
+            for n, p in lists:
+                look = style.SERIES[_STYLED.index((n, p))]
+                style.line(axes[row, column], *curve(metric, n, p), look, label=f"X({n}, {p})", marks=marks)
+    for panel in axes[-1]:
+        panel.locator_params(axis="x", nbins=5)
+    return figure, axes
+
+
+def bounded_loss(*, bounding: str) -> Any:
+    """Draw bounded losses against unbounded ones, from the best to the worst order.
+
+    nDCG and AP are bounded first and then negated (the order that gives expectation-max its best value of -1); the nRBP
+    loss (equation 2.12, lower is better) is bounded directly.
+    """
+
+    def losses(metric: str, n: int, p: int) -> tuple[Any, Any]:
+        low, high = (np.asarray(extreme(metric, n, p), dtype=float) for extreme in (rb.minimum, rb.maximum))
+        values = np.linspace(low, high, 601)
+        bounded = rb.bounded(metric, bounding).from_value(values, np.full(len(values), n), np.full(len(values), p))
+        return (values, bounded) if metric == "nRBP" else (-values, -np.asarray(bounded))
+
+    figure, axes = _of_lists(losses, marks=5, sharex="col", sharey="col")
+    for panel in axes[-1]:
+        panel.set_xlabel("unbounded loss")
+    for panel in axes[:, 0]:
+        panel.set_ylabel("bounded loss")
+    columns = [f"{metric} loss" if metric == "nRBP" else f"{metric} loss (−{metric})" for metric in METRICS]
+    rows = [title for title, _ in LISTS]
+    return style.finish(figure, axes, f"{bounding} bounding", columns=columns, rows=rows, legend=5)
+
+
+for _number, _bounding in ((1, "min-max"), (3, "expectation"), (4, "expectation-max"), (7, "distribution")):
+    _caption = text(FILE, "bounded-loss", bounding=_bounding)
+    FIGURES.add(f"figure_3_{_number}", _caption, arguments={"bounding": _bounding})(bounded_loss)
+
+
+@FIGURES.add("figure_3_5")
+def gains() -> Any:
+    """Draw X(8,4) and X(15,5) in rows, metrics in columns; the steps are algorithm 1, the lines algorithm 2."""
+    lists = ((8, 4), (15, 5))
+    figure, axes = style.panels(len(lists), len(METRICS), height=4.2, sharey=True)
+    for panels, (n, p) in zip(axes, lists, strict=True):
+        for panel, metric in zip(panels, METRICS, strict=True):
+            of_orders = rb.score_distribution(metric, n=n, p=p, method="exact")
+            margin = 0.06 * (of_orders.maximum - of_orders.minimum)
+            x = np.linspace(of_orders.minimum - margin, of_orders.maximum + margin, 400)
+            support = np.concatenate([x[:1], of_orders.support, x[-1:]])
+            steps = np.concatenate([[0.0], np.cumsum(of_orders.probability), [1.0]])
+            panel.step(support, steps, where="post", color=style.INK, linewidth=1.4, label="all orders")
+            for gain, look in zip((1, 4, 16, 64), style.SERIES[1:], strict=False):
+                smooth = of_orders.smooth_cdf(x, gain=float(gain))
+                style.line(panel, x, smooth, look, label=f"gain {gain}", marks=5)
+    return _cumulative(figure, axes, [f"N = {n}, P = {p}" for n, p in lists])
+
+
+@FIGURES.add("figure_3_6")
+def smooth_distributions() -> Any:
+    """Draw the distributions of algorithm 2 with a(D) = distinct scores / their range."""
+
+    def curve(metric: str, n: int, p: int) -> tuple[Any, Any]:
+        of_orders = rb.score_distribution(metric, n=n, p=p, method="exact")
+        x = np.linspace(of_orders.minimum, of_orders.maximum, 300)
+        return x, of_orders.smooth_cdf(x, gain="distinct")
+
+    figure, axes = _of_lists(curve, marks=6, sharex="col", sharey=True)
+    return _cumulative(figure, axes, [title for title, _ in LISTS])
+
+
+def _cumulative(figure: Any, axes: Any, rows: list[str]) -> Any:
+    """Label the panels of distributions of scores."""
+    for panel, metric in zip(axes[-1], METRICS, strict=True):
+        panel.set_xlabel(f"{metric} loss" if metric == "nRBP" else metric)
+    for panel in axes[:, 0]:
+        panel.set_ylabel("cumulative probability")
+    axes[0, 0].set_ylim(-0.02, 1.02)
+    return style.finish(figure, axes, columns=METRICS, rows=rows, legend=5)
+
 
 SIDE = 0.42
 """Half the width of an item's box."""
-
 
 _LINEAR = text(FILE, "figure_linear")
 
@@ -33,7 +153,8 @@ def linear_ndcg(ratings: Sequence[int]) -> Any:
     """Draw the list of `ratings`, from rank 1 down, above its ideal order, with both DCGs and the wrong pairs."""
     figure, axes = style.panels(2, 1, height=3.6, sharex=True, gridspec_kw={"height_ratios": [1.7, 1]})
     ideal = sorted(ratings, reverse=True)
-    for panel, row in zip(axes[:, 0], (ratings, ideal), strict=True):
+    for panel, row, heading in zip(axes[:, 0], (ratings, ideal), ("ranked list", "ideal order"), strict=True):
+        panel.set_title(heading)
         panel.set(xlim=(0.5, len(ratings) + 1.8), yticks=[], xticks=range(1, len(ratings) + 1))
         panel.grid(visible=False)
         panel.spines["left"].set_visible(False)
@@ -43,8 +164,6 @@ def linear_ndcg(ratings: Sequence[int]) -> Any:
     _total(axes[0, 0], len(ratings), f"DCG = {_score('LinearDCG', ratings):g}", f"error = {error:g}")
     _total(axes[1, 0], len(ratings), f"ideal DCG = {_score('LinearDCG', ideal):g}", "")
     _wrong_pairs(axes[0, 0], ratings)
-    axes[0, 0].set_title("ranked list")
-    axes[1, 0].set_title("ideal order")
     left, right = axes[1, 0].get_xlim()
     axes[1, 0].set_xlabel("rank i", x=((1 + len(ratings)) / 2 - left) / (right - left))
     return figure
@@ -53,14 +172,12 @@ def linear_ndcg(ratings: Sequence[int]) -> Any:
 def _items(panel: Any, ratings: Sequence[int]) -> None:
     from matplotlib.patches import Rectangle
 
-    most = max(ratings)
     for rank, rating in enumerate(ratings, start=1):
-        strength = 0.12 + 0.5 * rating / most if rating else 0.0
-        box = Rectangle((rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE, facecolor=style.BLUE, alpha=strength)
-        box.set_label(f"_rank {rank}: rating {rating}")
-        panel.add_patch(box)
-        outline = Rectangle((rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE, fill=False, edgecolor=style.MUTED, linewidth=0.8)
-        panel.add_patch(outline)
+        square = (rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE
+        strength = 0.12 + 0.5 * rating / max(ratings) if rating else 0.0
+        look: dict[str, Any] = {"facecolor": style.BLUE, "alpha": strength, "label": f"_rank {rank}: rating {rating}"}
+        panel.add_patch(Rectangle(*square, **look))
+        panel.add_patch(Rectangle(*square, fill=False, edgecolor=style.MUTED, linewidth=0.8))
         panel.text(rank, 0, str(rating), ha="center", va="center", fontsize=11, weight="bold")
         share = f"{rating} × {len(ratings) - rank}"
         panel.text(rank, -SIDE - 0.1, share, ha="center", va="top", fontsize=8, color=style.MUTED)
@@ -102,8 +219,6 @@ LEVELS = (
 )
 """Level of measurement, method, the question that a label answers, an example from the study."""
 
-_COLORS = (style.BLUE, style.VERMILION, style.GREEN)
-
 
 @FIGURES.add("figure_neural_8", title=neural_title(8))
 def data_levels() -> Any:
@@ -131,12 +246,11 @@ def _classes(panel: Any) -> None:
     from matplotlib.patches import Ellipse
 
     random = np.random.default_rng(3)
-    for centre, marker, color in ((2.6, "o", _COLORS[0]), (7.4, "s", _COLORS[1])):
+    for centre, marker, color in ((2.6, "o", style.BLUE), (7.4, "s", style.VERMILION)):
         panel.add_patch(Ellipse((centre, 2.4), 3.7, 3.7, fill=False, edgecolor=style.GRID, linewidth=1.2))
         angle = np.linspace(0, 2 * np.pi, 7)[:-1] + random.uniform(0, 1)
-        panel.plot(
-            centre + 1.1 * np.cos(angle), 2.4 + 1.1 * np.sin(angle), marker, color=color, markersize=6, alpha=0.85
-        )
+        x, y = centre + 1.1 * np.cos(angle), 2.4 + 1.1 * np.sin(angle)
+        panel.plot(x, y, marker, color=color, markersize=6, alpha=0.85)
     panel.text(5, 2.4, "≠", ha="center", va="center", fontsize=13, color=style.MUTED)
 
 
@@ -144,7 +258,7 @@ def _steps(panel: Any) -> None:
     """Draw steps of different heights: the order is known, the distances are not."""
     heights = (0.5, 1.1, 2.7, 3.2, 4.7)
     for place, height in enumerate(heights):
-        panel.bar(1 + 2 * place, height, 1.15, color=_COLORS[1], alpha=0.25 + 0.15 * place)
+        panel.bar(1 + 2 * place, height, 1.15, color=style.VERMILION, alpha=0.25 + 0.15 * place)
         panel.text(1 + 2 * place, height + 0.12, str(place), ha="center", va="bottom", fontsize=8.5)
         if place:
             panel.text(2 * place, 0.25, "<", ha="center", va="center", fontsize=9, color=style.INK)
@@ -159,13 +273,10 @@ def _scale(panel: Any) -> None:
         panel.text(place, 0.7, str(years), ha="center", va="top", fontsize=8)
     ages = (12, 33, 67)
     at = [0.8 + 8.4 * age / 80 for age in ages]
-    panel.plot(at, [1.2] * len(at), "D", color=_COLORS[2], markersize=7)
-    for (one, other), (low, high), height in zip(
-        ((at[0], at[1]), (at[1], at[2])), ((ages[0], ages[1]), (ages[1], ages[2])), (2.6, 2.6), strict=True
-    ):
-        panel.annotate(
-            "", (one, height), (other, height), arrowprops={"arrowstyle": "<->", "color": style.MUTED, "linewidth": 0.9}
-        )
+    panel.plot(at, [1.2] * len(at), "D", color=style.GREEN, markersize=7)
+    height, arrow = 2.6, {"arrowstyle": "<->", "color": style.MUTED, "linewidth": 0.9}
+    for (low, one), (high, other) in pairwise(zip(ages, at, strict=True)):
+        panel.annotate("", (one, height), (other, height), arrowprops=arrow)
         panel.text((one + other) / 2, height + 0.2, f"{high - low} years", ha="center", va="bottom", fontsize=8)
         for end in (one, other):
             panel.plot([end, end], [1.6, height], color=style.GRID, linewidth=0.7)
@@ -173,12 +284,10 @@ def _scale(panel: Any) -> None:
 
 Floats = npt.NDArray[np.float64]
 Beats = Callable[[Floats, Floats], npt.NDArray[np.bool_]]
-WIDTH = 6
-"""Width of the items' embeddings."""
+WIDTH, HIDDEN = 6, 16
+"""Width of the items' embeddings, and of networks' hidden layers."""
 
-TRIPLES = 500
-MODELS = 60
-HIDDEN = 16
+TRIPLES, MODELS = 500, 60
 
 
 def probability(link: str, difference: Any) -> Any:
@@ -235,46 +344,37 @@ PAIR_MODELS: dict[str, Callable[[np.random.Generator], Beats]] = {
 """Models of a pair by name: from a random generator to a function that returns True where the first item wins."""
 
 
-_REACH = 5.0
-
-
 @FIGURES.add("figure_neural_links", title="Antisymmetry and transitivity", order=4)
 def pair_links() -> Any:
     """Draw the probability of winning by both links, the loss of a pair, and the violations of random models."""
     figure, axes = style.panels(1, 3, height=2.5, gridspec_kw={"width_ratios": [1, 1, 1.15]})
-    difference = np.linspace(-_REACH, _REACH, 401)
+    difference = np.linspace(-5.0, 5.0, 401)
     for link, look in zip(("RankNet", "DirectRanker"), style.SERIES, strict=False):
         won = probability(link, difference)
         style.line(axes[0, 0], difference, won, look, label=link, marks=5)
         style.line(axes[0, 1], difference, -np.log(won), look, label=link, marks=5)
-    axes[0, 0].set_title("probability of winning")
-    axes[0, 1].set_title("loss of the pair")
     for panel in axes[0, :2]:
         panel.set_xlabel("score difference d")
     for bound in probability("DirectRanker", np.array([-np.inf, np.inf])):
-        axes[0, 0].axhline(
-            bound, color=style.MUTED, linewidth=0.6, linestyle=(0, (1, 2)), label=f"_bound of DirectRanker: {bound:.3f}"
-        )
+        name = f"_bound of DirectRanker: {bound:.3f}"
+        axes[0, 0].axhline(bound, color=style.MUTED, linewidth=0.6, linestyle=(0, (1, 2)), label=name)
     axes[0, 0].set_ylim(0, 1)
     axes[0, 1].set_ylim(0, None)
     _violations(axes[0, 2])
     figure.get_layout_engine().set(wspace=0.04)
-    return style.finish(figure, axes, legend=4)
+    columns = "probability of winning", "loss of the pair", "random models of a pair"
+    return style.finish(figure, axes, columns=columns, legend=4)
 
 
 def _violations(panel: Any) -> None:
-    names = list(PAIR_MODELS)
-    shares = [violations(name) for name in names]
-    places = np.arange(len(names))
-    for shift, (label, look, column) in enumerate(
-        (("pairs not antisymmetric", style.SERIES[1], 0), ("triples in a cycle", style.SERIES[2], 1))
-    ):
-        values = [share[column] for share in shares]
-        bars = panel.barh(places - 0.2 + 0.4 * shift, values, 0.36, color=look.color, label=label)
+    shares = np.transpose([violations(name) for name in PAIR_MODELS])
+    places = np.arange(len(PAIR_MODELS))
+    kinds = (("pairs not antisymmetric", style.BLUE), ("triples in a cycle", style.VERMILION))
+    for shift, ((label, color), values) in enumerate(zip(kinds, shares, strict=True)):
+        bars = panel.barh(places - 0.2 + 0.4 * shift, values, 0.36, color=color, label=label)
         panel.bar_label(bars, [f"{value:.1%}" if value else "0" for value in values], padding=2, fontsize=7.5)
-    panel.set_yticks(places, names)
+    panel.set_yticks(places, list(PAIR_MODELS))
     panel.invert_yaxis()
     panel.grid(visible=False, axis="y")
-    panel.set_xlim(0, 1.25 * max(max(share) for share in shares))
+    panel.set_xlim(0, 1.25 * shares.max())
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    panel.set_title("random models of a pair")

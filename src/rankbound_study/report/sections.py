@@ -1,4 +1,7 @@
-"""The report's sections on the leaderboard, and its first findings: what ranks best, by how much, at what cost."""
+"""The sections of the report on the leaderboard, whose findings come first, and on the neural-ranking study.
+
+Differences of the latter are those of the files `table_neural_*_comparisons.csv`.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,18 +12,39 @@ import polars as pl
 
 from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, COLUMNS, TOPICS, UNDECIDED, WORSE
 from rankbound_study.claims.rules import Sample
-from rankbound_study.config.data_sets import DataSet
-from rankbound_study.figures.leaderboard import system_text
+from rankbound_study.config.data_sets import SYNTHETIC, DataSet
+from rankbound_study.figures.from_tables import system_text
 from rankbound_study.provenance.manifest import Manifest
-from rankbound_study.report.columns import Column, Layout, Row, TableBlock
-from rankbound_study.report.content import Figures, Finding, ReportSection, figures_named, finding
-from rankbound_study.report.provenance_section import settings_table
-from rankbound_study.report.tables import leaderboard
+from rankbound_study.report.blocks import (
+    Finding,
+    Layout,
+    ReportSection,
+    Row,
+    TableBlock,
+    between,
+    finding,
+    four,
+    signed,
+)
+from rankbound_study.report.claims import Claims
+from rankbound_study.report.content import Figures, table_blocks
+from rankbound_study.report.methods import settings_table
+from rankbound_study.report.tables import leaderboard, neural
+from rankbound_study.results.neural import (
+    AS_PRINTED,
+    CONTROL,
+    FAMILIES,
+    READINGS,
+    TABLES,
+    Printed,
+    data_set_title,
+    printed_scores,
+)
 from rankbound_study.results.scores import SYSTEM, names_of, of_data_set
 from rankbound_study.results.study_files import probability, read_facts, read_table
 from rankbound_study.templates import text
 
-FILE = "leaderboard.md"
+BOARD = "leaderboard.md"
 NAMED_TOPICS = 5
 """Topics that are named at either end of the differences."""
 
@@ -74,8 +98,8 @@ class Leaderboard:
         others = (replace(block, name="Settings of the experiments") for block in settings)
         boards = leaderboard.blocks_of(self.table, self.facts["margin"], self._seconds)
         blocks = (*boards, *self._named_topics(), *others)
-        yield ReportSection("leaderboard", "Leaderboard", text(FILE, "opening"), blocks)
-        if drawn := tuple(figures.blocks(figures_named("figure_leaderboard_"), synthetic=synthetic)):
+        yield ReportSection("leaderboard", "Leaderboard", text(BOARD, "opening"), blocks)
+        if drawn := tuple(figures.blocks("figure_leaderboard_", synthetic=synthetic)):
             yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", drawn)
 
     def advice(self) -> Iterator[ReportSection]:
@@ -92,7 +116,7 @@ class Leaderboard:
             if len(best):
                 yield find(data_set.label, facts, own, best.row(0, named=True))
             elif stuck := own.filter(pl.col("n_untrained") > 0).height:
-                yield finding(FILE, "none-trained", label=data_set.label, stuck=stuck)
+                yield finding(BOARD, "none-trained", label=data_set.label, stuck=stuck)
 
     def _advice(self, label: str, facts: Row, own: pl.DataFrame, best: Row) -> Finding:
         others = own.filter(pl.col("rank") > 1, pl.col("best_verdict").is_not_null())
@@ -103,7 +127,7 @@ class Leaderboard:
         ]
         baseline = own.filter(pl.col("role") == BASELINE)["model"].to_list()
         return finding(
-            FILE,
+            BOARD,
             "advice",
             label=label,
             name=_name(own, best),
@@ -124,7 +148,7 @@ class Leaderboard:
         of_all = sum(self._seconds(row) or 0 for row in own.iter_rows(named=True))
         of_best = self._seconds(best)
         return finding(
-            FILE,
+            BOARD,
             "best",
             list(_beside_best(own, best, facts["partner"])),
             label=label,
@@ -149,7 +173,7 @@ class Leaderboard:
             for own in bounded.partition_by("model", maintain_order=True)
         ]
         counts = _verdict_counts(bounded["counterpart_verdict"])
-        yield finding(FILE, "bounding", rows, cases=len(bounded), margin=self.facts["margin"], **counts)
+        yield finding(BOARD, "bounding", rows, cases=len(bounded), margin=self.facts["margin"], **counts)
 
     def _seconds(self, row: Row) -> float | None:
         return self.costs.get(tuple(row[name] for name in _KEY))
@@ -162,7 +186,7 @@ class Leaderboard:
             ends += [row for row in part.head(NAMED_TOPICS).to_dicts() if row not in ends]
             rows += [row for row in ends if row["difference"]]
         if rows:
-            yield Layout.of(FILE, "topics", formats={"system": Column("", None, system_text)}).of_rows(rows)
+            yield Layout.of(BOARD, "topics", formats={"system": system_text}).of_rows(rows)
 
 
 def _costs(manifest: Manifest | None) -> dict[tuple[Any, ...], float]:
@@ -221,3 +245,179 @@ def _time(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"
     return f"{seconds:.1f} seconds"
+
+
+NEURAL = "neural.md"
+SAME_MODELS = (
+    ("RankNet", "Class-NN"),
+    ("Rank-LR", "Class-LR"),
+    ("LambdaMART", "Class-Boost"),
+    ("RankNet", "Reg-NN"),
+    ("Reg-NN", "Class-NN"),
+    ("RankCNN", "Class-CNN"),
+)
+"""Pairs of methods that fit one model to the same lists and features for two of the three tasks."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """One table on one data set, from its files: scores, and comparisons of pairs of methods."""
+
+    about: Printed
+    scores: pl.DataFrame
+    comparisons: pl.DataFrame
+
+    @property
+    def synthetic(self) -> bool:
+        """True if the data are generated."""
+        return str(self.scores["dataset"][0] or "").startswith(SYNTHETIC)
+
+    @property
+    def data(self) -> str:
+        """The title of the data set."""
+        pixels = self.about.number == TABLES[1].number and not self.synthetic
+        return f"{data_set_title(self.scores['dataset'][0] or '')}{', pixels' * pixels}"
+
+    def mean(self, method: str, metric: str | None = None) -> float | None:
+        """Return a method's mean; None if it has not run."""
+        own = pl.col("method") == method, pl.col("metric") == (metric or self.about.metric)
+        return next(iter(self.scores.filter(*own)["ours"]), None)
+
+    def printed(self, method: str) -> float | None:
+        """Return the score that the paper prints for a method, on any data set."""
+        own = printed_scores(self.about).filter(pl.col("method") == method.removesuffix(AS_PRINTED))
+        return next(iter(own["printed"]), None)
+
+    def of_families(self, *families: str) -> list[str]:
+        """Return the methods of families that have run, by family."""
+        ran = self.scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == self.about.metric)
+        return [name for one in families for name in ran.filter(pl.col("family") == one)["method"]]
+
+    def compared(self, method: str, other: str) -> dict[str, Any] | None:
+        """Return the difference of two methods and its interval (difference, low, high); None unless both have run."""
+        for first, second, sign in ((method, other, 1), (other, method, -1)):
+            rows = self.comparisons.filter(pl.col("method") == first, pl.col("other") == second)
+            for row in rows.iter_rows(named=True):
+                low, high = sorted((sign * row["low"], sign * row["high"]))
+                return {"difference": sign * row["difference"], "low": low, "high": high}
+        return None
+
+
+def read_results(folder: Path) -> list[Results]:
+    """Read the study's tables in a folder, one per table and data set, in the paper's order."""
+    results = []
+    for about in TABLES:
+        if (folder / f"{about.name}.csv").exists():
+            comparisons = read_table(folder / f"{about.name}_comparisons.csv", neural.COMPARISON_COLUMNS)
+            scores = read_table(folder / f"{about.name}.csv", neural.COLUMNS)
+            for own in scores.partition_by("dataset", maintain_order=True):
+                beside = comparisons.filter(pl.col("dataset").eq_missing(pl.lit(own["dataset"][0])))
+                results.append(Results(about, own, beside))
+    return results
+
+
+def facts(results: Sequence[Results]) -> Iterator[Finding]:
+    """Yield the facts of all tables with scores on real data."""
+    for table in results:
+        if table.synthetic or not table.scores["ours"].count():
+            continue
+        yield from _readings(table) if table.about.of_faces else _above_random(table)
+        yield from _same_models(table)
+        yield from _as_printed(table)
+
+
+def _above_random(web: Results) -> Iterator[Finding]:
+    """Compare the printed score of LambdaMART and ours with a random ordering."""
+    random, lambdamart, printed = web.mean("random"), web.mean("LambdaMART"), web.printed("LambdaMART")
+    if random is None or lambdamart is None or printed is None:
+        return
+    means = [web.mean(method) or 0.0 for method in web.of_families(*FAMILIES)]
+    row = web.scores.filter(pl.col("ours").is_not_null(), pl.col("family") != CONTROL).row(0, named=True)
+    yield finding(
+        NEURAL,
+        "above-random",
+        ours=lambdamart,
+        data=web.data,
+        place=_place(lambdamart, means),
+        random=random,
+        above=sum(mean > random for mean in means),
+        methods=len(means),
+        printed=printed,
+        printed_place=_place(printed, printed_scores(web.about)["printed"].to_list()),
+        dataset=web.about.dataset,
+        skipped=row["n_skipped"],
+        n=row["n"],
+    )
+
+
+def _place(score: float, scores: Sequence[float]) -> str:
+    return f"place {1 + sum(other > score for other in scores)} of {len(scores)}"
+
+
+def _readings(faces: Results) -> Iterator[Finding]:
+    """Compare the printed classifiers, which score below 0.5, with two ways of counting a pair (N18 of the errata)."""
+    names = faces.of_families("classification")
+    by_score, both = ([faces.mean(name, metric) or 0.0 for name in names] for metric in (None, READINGS[0]))
+    printed = [value for name in names if (value := faces.printed(name)) is not None]
+    if not names or not printed:
+        return
+    metrics = {"score": None, **dict(zip(("right", "same", "wrong"), READINGS, strict=False))}
+    rows = [
+        {"method": name, "printed": faces.printed(name)}
+        | {title: faces.mean(name, metric) for title, metric in metrics.items()}
+        for name in names
+    ]
+    spans = {"by_score": _span(by_score), "printed": _span(printed), "both": _span(both)}
+    yield finding(NEURAL, "readings", rows, data=faces.data, **spans)
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{four(min(values))} to {four(max(values))}" if len(values) > 1 else four(values[0])
+
+
+def _same_models(table: Results) -> Iterator[Finding]:
+    """Compare the differences between tasks, ours and printed."""
+    rows, inside = [], []
+    for method, other in SAME_MODELS:
+        if (ours := table.compared(method, other)) is None:
+            continue
+        first, second = table.printed(method), table.printed(other)
+        printed = None if first is None or second is None else first - second
+        inside += [] if printed is None else [ours["low"] <= printed <= ours["high"]]
+        rows.append({"methods": f"{method} − {other}", "printed": printed, **ours})
+    if rows:
+        metric, dataset = table.about.metric.replace("PairAccuracy", "Pair accuracy"), table.about.dataset
+        counts = {"outside": inside.count(False), "known": len(inside)}
+        yield finding(NEURAL, "same-models", rows, data=table.data, metric=metric, dataset=dataset, **counts)
+
+
+def _as_printed(table: Results) -> Iterator[Finding]:
+    """Compare the paper's optimiser, learning rate and batches with ours."""
+    rows = []
+    for name in table.of_families(*FAMILIES):
+        base = name.removesuffix(AS_PRINTED)
+        if base == name or (change := table.compared(name, base)) is None:
+            continue
+        rows.append({"method": base, "theirs": table.mean(name), "ours": table.mean(base), **change})
+    if changes := [row["difference"] for row in rows]:
+        span = signed(changes[0]) if len(changes) == 1 else between(min(changes), max(changes))
+        random = four(0.5 if table.about.of_faces else table.mean("random"))
+        yield finding(NEURAL, "as-printed", rows, data=table.data, span=span, random=random)
+
+
+SOURCE = "N"
+"""First letter of the ids of this study's claims."""
+
+
+def neural_sections(tables: Path, figures: Figures, claims: Claims) -> Iterator[ReportSection]:
+    """Yield the study's sections; nothing if the study has no tables."""
+    results = read_results(tables)
+    if not results:
+        return
+    synthetic = any(table.synthetic for table in results)
+    listed = () if all(table.synthetic for table in results) else claims.of_source(SOURCE)
+    opening = " ".join(text(NEURAL, name) for name in ("opening", *["generated"] * synthetic))
+    shown = (*listed, *table_blocks("neural", tables))
+    yield ReportSection("neural", "Neural networks in ranking", opening, shown, tuple(facts(results)))
+    drawn = tuple(figures.blocks("figure_neural_", synthetic=synthetic))
+    yield ReportSection("neural-figures", "Figures of neural ranking", "", drawn)

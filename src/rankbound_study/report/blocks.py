@@ -1,0 +1,466 @@
+"""What reports consist of: findings, sections, and tables as columns, with the files of a table.
+
+A `Layout` makes a `TableBlock` of a table's rows, from which all forms for people are rendered; programs have CSV. The
+same content gives the same bytes. Most layouts stand in the files of prose, below their captions (`Layout.of`). Numbers
+have a true minus, and a dash where there is none.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from rankbound.io.atomic import atomic_path
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.figures.style import bounding_title
+from rankbound_study.results import study_files
+from rankbound_study.templates import table_below, titled
+
+DASH = "–"
+
+Row = Mapping[str, Any]
+
+
+def signed(value: float | None) -> str:
+    """Return a signed difference to four decimals, or a dash for None."""
+    return DASH if value is None else with_minus(study_files.signed(value))
+
+
+def four(value: float | None) -> str:
+    """Return a score to four decimals, or a dash for None."""
+    return DASH if value is None else study_files.score(value)
+
+
+def fixed(digits: int) -> Callable[[float], str]:
+    """Return a format with a number of decimals."""
+    return lambda value: with_minus(f"{value:.{digits}f}")
+
+
+def between(low: float | None, high: float | None) -> str:
+    """Return an interval of differences."""
+    return f"{signed(low)} to {signed(high)}"
+
+
+def with_minus(text: str) -> str:
+    """Replace every hyphen by a minus sign."""
+    return text.replace("-", "−")
+
+
+def with_minus_signs(sentence: str) -> str:
+    """Replace the hyphens of negative numbers in a sentence by minus signs."""
+    return re.sub(r"(?<![\w.^])-(?=\d)", "−", sentence)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table cell: a text, a note in smaller type (such as the printed score), and bold or italic type."""
+
+    text: str
+    note: str = ""
+    strong: bool = False
+    emphasis: bool = False
+
+    @property
+    def inline_note(self) -> str:
+        """The note for formats without smaller type: a margin as it is, anything else in brackets."""
+        return self.note if self.note.startswith("±") else f"({self.note})"
+
+
+def with_margin(
+    value: float, low: float, high: float, mark: str = "", *, strong: bool = False, emphasis: bool = False
+) -> Cell:
+    """Return a difference with half of its interval in small type."""
+    return Cell(signed(value), f"±{(high - low) / 2:.4f}{mark}", strong=strong, emphasis=emphasis)
+
+
+@dataclass(frozen=True)
+class TableBlock:
+    """A table: `labels` leading columns of text, then numbers.
+
+    A thin rule stands above each row in `rules`. Columns in `prose` hold sentences, with their notes below.
+    """
+
+    name: str
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    labels: int
+    rules: frozenset[int] = frozenset()
+    sortable: bool = False
+    prose: frozenset[int] = frozenset()
+
+    @property
+    def notes(self) -> bool:
+        """True if any cell has a note."""
+        return any(cell.note for row in self.rows for cell in row)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column for people.
+
+    Attributes:
+        title: its heading.
+        names: the columns of the data whose values a cell shows; the title if empty, the whole row if None.
+        write: makes the cell of these values. If one of them is null, the cell is a dash.
+        null: `write` is also called with nulls.
+    """
+
+    title: str
+    names: str | tuple[str, ...] | None = ()
+    write: Callable[..., str | Cell] = str
+    null: bool = False
+
+    def cell(self, row: Row) -> Cell:
+        """Return the cell of a row."""
+        names = (self.names,) if isinstance(self.names, str) else self.names or (self.title,)
+        values: list[Any] = [row] if self.names is None else [row[name] for name in names]
+        if not self.null and any(value is None for value in values):
+            return Cell(DASH)
+        written = self.write(*values)
+        return written if isinstance(written, Cell) else Cell(written)
+
+
+DATA_SET = Column("data set", ("dataset", "nsr"), lambda dataset, nsr: DataSet(dataset, nsr).label, null=True)
+
+Format = Callable[..., str | Cell] | Column
+FORMATS: Mapping[str, Format] = {
+    "data_set": DATA_SET,
+    "bounding": bounding_title,
+    "signed": signed,
+    "four": four,
+    "between": between,
+    "minus": with_minus_signs,
+    "g": "{:g}".format,
+    **{f"fixed{digits}": fixed(digits) for digits in (0, 2, 3, 4)},
+}
+"""The formats that a table in a file of prose may name."""
+
+
+@dataclass(frozen=True)
+class Across:
+    """Cells across the values of a column: a row of the layout is then a group of rows of the data.
+
+    Attributes:
+        by: the columns whose values a group has in common.
+        names: the columns whose values the cells stand below.
+        titles: these values with their headings.
+        write: makes the cell of a row of the data; where there is none, the cell is a dash.
+    """
+
+    by: tuple[str, ...]
+    names: tuple[str, ...]
+    titles: Mapping[Any, str]
+    write: Callable[[Row], Cell]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table for people: its name, caption and columns, of which the first `labels` are texts.
+
+    A thin rule stands where a column in `rules` changes; columns in `prose` hold sentences.
+    """
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    labels: int
+    rules: tuple[str, ...] = ()
+    sortable: bool = False
+    prose: frozenset[int] = frozenset()
+    across: Across | None = None
+
+    @classmethod
+    def of(
+        cls,
+        file: str,
+        piece: str,
+        /,
+        *,
+        formats: Mapping[str, Format] = MappingProxyType({}),
+        across: Across | None = None,
+        **facts: Any,
+    ) -> "Layout":
+        """Return the layout of a piece of prose: its name in bold, its caption, and below them a table of columns.
+
+        The line below a title says if the cells are texts (`---`), sentences (`:---`) or numbers (`---:`), the last one
+        which columns of the data they show: `NAME`, `FORMAT(NAME, NAME)`, `FORMAT(*)` for the whole row, or nothing for
+        that of the title. A format is one of `FORMATS` or of `formats`; `FORMAT?(NAME)` is called with nulls, too, and
+        one that is a `Column` knows its columns: `FORMAT()`. Below stand `Sortable.` and `Ruled by NAME, NAME.`
+        """
+        name, caption = titled(file, piece, **facts)
+        table, below = table_below(file, piece)
+        columns = []
+        for title, _, shown in table:
+            write, null, names = re.findall(r"(?:(\w+)(\??)\()?([^()]*)", shown)[0]
+            found = {**FORMATS, **formats, "": str}[write]
+            column = found if isinstance(found, Column) else Column("", (), found)
+            shows = tuple(name.strip() for name in names.split(",")) if names else column.names
+            shows = None if names == "*" else shows
+            columns.append(replace(column, title=title, names=shows, null=column.null or bool(null)))
+        kinds = [kind for _, kind, _ in table]
+        ruled = re.search(r"Ruled by ([\w, ]+)\.", below)
+        return cls(
+            name.removesuffix("."),
+            caption,
+            tuple(columns),
+            labels=next((place for place, kind in enumerate(kinds) if kind.endswith(":")), len(kinds)),
+            rules=tuple(ruled[1].split(", ")) if ruled else (),
+            sortable="Sortable." in below,
+            prose=frozenset(place for place, kind in enumerate(kinds) if kind.startswith(":")),
+            across=across,
+        )
+
+    def __call__(self, table: pl.DataFrame, **other: Any) -> TableBlock:
+        """Return the block of a table's rows; `other` replaces fields of the layout."""
+        return (replace(self, **other) if other else self).of_rows(table.to_dicts())
+
+    def of_texts(self, rows: Iterable[Sequence[str]]) -> TableBlock:
+        """Return the block of rows of texts, one for each column."""
+        titles = [column.title for column in self.columns]
+        return self.of_rows([dict(zip(titles, row, strict=True)) for row in rows])
+
+    def of_rows(self, rows: Iterable[Row]) -> TableBlock:
+        """Return the block of rows."""
+        header = [column.title for column in self.columns]
+        groups: dict[Any, list[Row]] = {}
+        for place, row in enumerate(rows):
+            key = place if self.across is None else tuple(row[name] for name in self.across.by)
+            groups.setdefault(key, []).append(row)
+        cells = [[column.cell(group[0]) for column in self.columns] for group in groups.values()]
+        if (across := self.across) is not None:
+            header += across.titles.values()
+            for line, group in zip(cells, groups.values(), strict=True):
+                below = {tuple(row[name] for name in across.names): across.write(row) for row in group}
+                keys = (key if isinstance(key, tuple) else (key,) for key in across.titles)
+                line += [below.get(key, Cell(DASH)) for key in keys]
+        ruled = [[group[0][name] for name in self.rules] for group in groups.values()]
+        return TableBlock(
+            self.name,
+            self.caption,
+            tuple(header),
+            tuple(map(tuple, cells)),
+            self.labels,
+            frozenset(place for place, (above, own) in enumerate(pairwise(ruled), start=1) if own != above),
+            self.sortable,
+            self.prose,
+        )
+
+
+@dataclass(frozen=True)
+class FigureBlock:
+    """A figure; `name` is that of its file, without suffix."""
+
+    name: str
+    title: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph with a title in bold at its start."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finding: a headline, a sentence of detail, and optionally a small table of the numbers."""
+
+    headline: str
+    detail: str
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """A section: a title, an opening paragraph (may be empty), findings, and blocks set in one or two columns."""
+
+    anchor: str
+    title: str
+    text: str
+    blocks: tuple[TableBlock | FigureBlock | Paragraph, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    columns: int = 1
+
+
+@dataclass(frozen=True)
+class Document:
+    """The whole report."""
+
+    title: str
+    subtitle: str
+    synthetic: bool
+    sections: tuple[ReportSection, ...] = ()
+
+
+def finding(file: str, name: str, rows: Sequence[Row] = (), /, **facts: Any) -> Finding:
+    """Return a finding, whose headline is in bold in the piece, with a table of these rows.
+
+    Their columns are those of the table below the piece; without one, rows are texts by the titles of their columns.
+    """
+    headline, detail = titled(file, name, **facts)
+    if rows and table_below(file, name)[0]:
+        block = Layout.of(file, name).of_rows(rows)
+        return Finding(headline, detail, block.header, tuple(tuple(cell.text for cell in row) for row in block.rows))
+    return Finding(headline, detail, tuple(rows[0]) if rows else (), tuple(tuple(row.values()) for row in rows))
+
+
+def paragraph(file: str, name: str, /, **facts: Any) -> Paragraph:
+    """Return a paragraph, whose title is in bold in the piece."""
+    title, rest = titled(file, name, **facts)
+    return Paragraph(title.removesuffix("."), rest)
+
+
+class TableTexts(NamedTuple):
+    """The content of a table's Markdown and LaTeX files."""
+
+    markdown: str
+    latex: str
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The content of a table's files.
+
+    Attributes:
+        table: the rows of its CSV file.
+        texts: its Markdown and LaTeX.
+        beside: further tables (CSV) and nested numbers (JSON), by the end of their names: `_summary.json`.
+        metrics: the nested means that DVC compares, if the table has them.
+        digits: decimals of numbers in CSV files; None for as many as they have.
+    """
+
+    table: pl.DataFrame
+    texts: TableTexts | None = None
+    beside: Mapping[str, pl.DataFrame | dict[str, Any]] = field(default_factory=dict)
+    metrics: Mapping[str, Any] | None = None
+    digits: int | None = 6
+
+    def write(self, folder: Path, name: str) -> None:
+        """Write NAME.md, NAME.tex, the files beside them and, last, NAME.csv."""
+        for suffix, text in zip((".md", ".tex"), self.texts or (), strict=False):
+            write_text(folder / f"{name}{suffix}", text)
+        for suffix, content in (*self.beside.items(), (".csv", self.table)):
+            if isinstance(content, pl.DataFrame):
+                write_text(folder / f"{name}{suffix}", content.write_csv(float_precision=self.digits))
+            else:
+                write_json(folder / f"{name}{suffix}", content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` in UTF-8 with plain newlines."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(text.encode())
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` as indented JSON, with its keys in their order."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def plain_texts(block: TableBlock) -> TableTexts:
+    """Return the files of one table below its name (and, in Markdown, its caption)."""
+    return TableTexts(markdown(f"{block.name}. {block.caption}", [block]), latex(block.name, [block]))
+
+
+_PROSE_WIDTHS = (0.35, 0.4)
+"""Widths of the columns of prose in LaTeX, from left to right, as shares of the line."""
+
+_SPECIAL = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "\N{NO-BREAK SPACE}": "~",
+        "–": "--",
+        "…": r"\ldots{}",
+        "<": "$<$",
+        ">": "$>$",
+        "−": "$-$",
+        "±": r"$\pm$",
+        "²": "$^2$",
+        "≥": r"$\ge$",
+        "≤": r"$\le$",
+        "×": r"$\times$",
+        "▲": r"$\uparrow$",
+        "▼": r"$\downarrow$",
+        "≈": r"$\approx$",
+        "†": r"\dag{}",
+    }
+)
+
+
+def escaped(text: str) -> str:
+    """Escape the characters that LaTeX reads as commands or does not know."""
+    return text.translate(_SPECIAL)
+
+
+class _Marks(NamedTuple):
+    """How a form escapes a text, and sets bold and italic type and notes."""
+
+    escape: Callable[[str], str]
+    strong: str
+    emphasis: str
+    note: str
+
+    def cells(self, block: TableBlock, row: Iterable[Cell]) -> Iterator[str]:
+        """Yield the cells of a row."""
+        for column, cell in enumerate(row):
+            text = self.escape(cell.text)
+            if cell.strong:
+                text = self.strong.format(text)
+            elif cell.emphasis and column >= block.labels:
+                text = self.emphasis.format(text)
+            yield self.note.format(text, self.escape(cell.inline_note)) if cell.note else text
+
+
+_MARKDOWN = _Marks(lambda text: text.replace("|", r"\|"), "**{}**", "*{}*", "{} {}")
+_LATEX = _Marks(escaped, r"\textbf{{{}}}", r"\textit{{{}}}", r"{} {{\footnotesize {}}}")
+
+
+def markdown(heading: str, blocks: Iterable[TableBlock], *, titled: bool = False) -> str:
+    """Return pipe tables below a heading; if `titled`, each has its name above it."""
+    lines = [heading]
+    for block in blocks:
+        lines += ["", f"{block.name}:"] * titled
+        lines += ["", "|" + "".join(f"{f' {title}'.rstrip()} |" for title in block.header)]
+        lines.append("|" + "---|" * block.labels + "---:|" * (len(block.header) - block.labels))
+        lines += [f"| {' | '.join(_MARKDOWN.cells(block, row))} |" for row in block.rows]
+    return "\n".join(lines) + "\n"
+
+
+def latex(comment: str, blocks: Iterable[TableBlock], *, dash: str = "--") -> str:
+    r"""Return tables in the style of `booktabs`, for `\input`; a block with prose becomes a `longtable`.
+
+    Args:
+        comment: the first line, as a comment.
+        blocks: the tables.
+        dash: text of a cell that is only a dash.
+    """
+    marks = _LATEX._replace(escape=lambda text: dash if text == DASH else escaped(text))
+    lines = [f"% {comment}"]
+    for block in blocks:
+        environment = "longtable" if block.prose else "tabular"
+        titles = " &".join(f" {escaped(title)}".rstrip() for title in block.header).lstrip()
+        widths = iter(_PROSE_WIDTHS)
+        kinds = (
+            rf"p{{{next(widths)}\linewidth}}" if column in block.prose else "l" if column < block.labels else "r"
+            for column in range(len(block.header))
+        )
+        lines += [rf"\begin{{{environment}}}{{{''.join(kinds)}}}", r"\toprule", rf"{titles} \\", r"\midrule"]
+        lines += [r"\endhead"] * bool(block.prose)
+        for index, row in enumerate(block.rows):
+            lines += [r"\midrule"] * bool(index and index in block.rules)
+            lines.append(" & ".join(marks.cells(block, row)) + r" \\")
+        lines += [r"\bottomrule", rf"\end{{{environment}}}"]
+    return "\n".join(lines) + "\n"
