@@ -14,22 +14,12 @@ from rankbound.compare.statistics import Estimate, over_trainings
 from rankbound_study.claims import lists, registry, verdict_table
 from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair, scores
 from rankbound_study.claims.rules import REACH, RULES, Family, Sample, collapsed, sample_of_most, share_of, together
-from rankbound_study.claims.statistics import (
-    PEARSON,
-    SPEARMAN,
-    correlation,
-    distance,
-    resampled_means,
-)
+from rankbound_study.claims.statistics import PEARSON, SPEARMAN, correlation, distance, resampled_means
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_kept
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import Claims
-from tests.study.planted import ONE_SEED, STILL, Made, Study, blurred, evidence_of, of_bounded, study
-
-pytest.importorskip("scipy", reason="claims are decided by statistics")
-
-__all__ = ["evidence_of"]
+from tests.study.planted import ONE_SEED, STILL, blurred, drawn, main_runs, of_bounded, study
 
 
 def difference(mean: float, error: float = 0.01, margin: float = 0.002) -> Contrast:
@@ -81,13 +71,7 @@ def test_rules_follow_from_the_tests_of_all_differences(rule: str) -> None:
             assert RULES[rule](of_all(*some)) == verdict, some
 
 
-def test_without_a_limit_differences_are_compared_with_what_matters() -> None:
-    cases = {CONFIRMED: [ALIKE], INCONCLUSIVE: [ALIKE, difference(0.0)], REFUTED: [ALIKE, OVER]}
-    for verdict, some in cases.items():
-        assert RULES["all are within"](Family(dict(enumerate(some)))) == verdict
-
-
-def test_every_difference_has_its_place() -> None:
+def test_differences_have_their_places_and_are_compared_with_what_matters() -> None:
     family = Family({"up": UP, "down": DOWN, "open": OPEN, "alike": ALIKE})
     assert (family.higher, family.lower, family.alike) == (["up"], ["down"], ["alike"])
     assert (family.least(), family.most()) == ("down", "up")
@@ -96,6 +80,9 @@ def test_every_difference_has_its_place() -> None:
     alone, among_many = ({place: difference(0.022) for place in range(count)} for count in (1, 20))
     assert (Family(alone).higher, Family(among_many).higher) == ([0], [])
     assert collapsed({"a": UP, "b": difference(-0.02), "c": DOWN}) == ["c"]
+    cases = {CONFIRMED: [ALIKE], INCONCLUSIVE: [ALIKE, difference(0.0)], REFUTED: [ALIKE, OVER]}
+    for verdict, some in cases.items():
+        assert RULES["all are within"](Family(dict(enumerate(some)))) == verdict
 
 
 def test_parts_of_a_claim_and_shares_of_cases() -> None:
@@ -111,11 +98,11 @@ def test_parts_of_a_claim_and_shares_of_cases() -> None:
 
 
 class TestResamples:
-    noisy = replace(STILL, noise=0.05, losses=("AP",), controls=False)
+    noisy = main_runs(losses=("AP",), chance=0.05, controls={})
 
     @pytest.mark.parametrize("seeds", [1, 8])
-    def test_they_spread_as_the_standard_error_says(self, evidence_of: Made, seeds: int) -> None:
-        evidence = evidence_of(replace(self.noisy, seeds=seeds, folds=5))
+    def test_they_spread_as_the_standard_error_says(self, seeds: int) -> None:
+        evidence = drawn(replace(self.noisy, seeds=seeds, folds=5))
         pairs = {cell: pair(evidence, cell) for cell in cells(evidence, ["AP"])}
         found = resampled_means(pairs)
         for number, one in enumerate(pairs.values()):
@@ -123,8 +110,8 @@ class TestResamples:
             ratio = found[:, number].std() / contrast(one).estimate.standard_error
             assert 0.7 < ratio < math.sqrt(3) * 1.2
 
-    def test_readings_of_one_source_share_topics(self, evidence_of: Made) -> None:
-        evidence = evidence_of(replace(self.noisy, seeds=1))
+    def test_readings_of_one_source_share_topics(self) -> None:
+        evidence = drawn(replace(self.noisy, seeds=1))
         cell = next(one for one in cells(evidence, ["AP"]) if one.column.nsr is None)
         other = cell._replace(column=DataSet("mq2008-label2", None))
         found = resampled_means({cell: pair(evidence, cell), other: pair(evidence, cell)})
@@ -132,23 +119,23 @@ class TestResamples:
 
 
 class TestContrasts:
-    def test_they_find_what_is_planted(self, evidence_of: Made) -> None:
-        evidence = evidence_of(study(of_bounded(0.03, of="AP", bounding="min-max", nsr=2)))
+    def test_they_find_what_is_planted(self) -> None:
+        evidence = drawn(study(of_bounded(0.03, of="AP", bounding="min-max", nsr=2)))
         found = contrasts(evidence, cells(evidence, ["AP"]))
         planted = Cell("AP", "min-max", DataSet("movielens", 2), "AP")
         assert found[planted].mean == pytest.approx(0.03, abs=1e-3)
         assert all(abs(one.mean) < 1e-3 for cell, one in found.items() if cell != planted)
         assert {one.margin for one in found.values()} == {0.002}
 
-    def test_of_one_training_nothing_is_shown_to_be_small(self, evidence_of: Made) -> None:
+    def test_of_one_training_nothing_is_shown_to_be_small(self) -> None:
         """Two folds with one seed have no spread of trainings, and topics alone do not show that losses are alike."""
-        evidence = evidence_of(ONE_SEED)
+        evidence = drawn(ONE_SEED)
         found = contrasts(evidence, cells(evidence)).values()
         assert not any(one.is_repeated or one.is_alike or one.is_no_lower for one in found)
 
-    def test_replicas_of_a_loss_are_averaged(self, evidence_of: Made) -> None:
+    def test_replicas_of_a_loss_are_averaged(self) -> None:
         """The affine boundings of nRBP are one training: one that scores higher does not stand for all."""
-        evidence = evidence_of(study(of_bounded(0.03, of="nRBP", bounding="min-max", nsr=2)))
+        evidence = drawn(study(of_bounded(0.03, of="nRBP", bounding="min-max", nsr=2)))
         cell = Cell("nRBP", "min-max", DataSet("movielens", 2), "nRBP(p=0.95)")
         assert contrast(pair(evidence, cell)).mean == pytest.approx(0.01, abs=1e-3)
         assert contrast(pair(evidence, cell, "expectation")).mean == pytest.approx(0.03, abs=1e-3)
@@ -157,8 +144,8 @@ class TestContrasts:
     def test_rounding_is_no_difference(self) -> None:
         assert estimate(np.full((5, 2, 3), 1e-17)).p_value() == 1
 
-    def test_mq2008_comes_from_its_first_label(self, evidence_of: Made) -> None:
-        assert {cell.column.dataset for cell in cells(evidence_of(Study()))} == {"movielens", "mq2008-label1"}
+    def test_mq2008_comes_from_its_first_label(self) -> None:
+        assert {cell.column.dataset for cell in cells(drawn(STILL))} == {"movielens", "mq2008-label1"}
 
 
 # The statistics that claims are decided by, compared with scipy's: distances, correlations, Kendall's tau
@@ -167,8 +154,8 @@ class TestContrasts:
 class TestDistances:
     column = DataSet("movielens", 1)
 
-    def test_the_largest_one_is_scipys(self, evidence_of: Made) -> None:
-        evidence = evidence_of(study(of_bounded(0.05, of="AP", bounding="min-max"), topics=30))
+    def test_the_largest_one_is_scipys(self) -> None:
+        evidence = drawn(study(of_bounded(0.05, of="AP", bounding="min-max"), topics=30))
         of = pair(evidence, Cell("AP", "min-max", self.column, "AP"))
         expected = stats.ks_2samp(of.a.ravel(), of.b.ravel()).statistic
         found = distance(of)
@@ -176,8 +163,8 @@ class TestDistances:
         assert found.p_value < 0.01
         assert found.value < found.upper
 
-    def test_chance_alone_is_not_significant(self, evidence_of: Made) -> None:
-        of = pair(evidence_of(replace(ONE_SEED, noise=0.05)), Cell("AP", "expectation", self.column, "AP"))
+    def test_chance_alone_is_not_significant(self) -> None:
+        of = pair(drawn(replace(ONE_SEED, chance=0.05)), Cell("AP", "expectation", self.column, "AP"))
         assert distance(of).p_value > 0.05
 
 
@@ -214,11 +201,9 @@ class TestCorrelation:
         assert found.p_above(0.7) < 1e-9
 
 
-def test_taus_are_scipys_for_a_single_run_and_their_error_that_of_the_bootstrap(
-    evidence_of: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_taus_are_scipys_and_their_errors_the_bootstraps(monkeypatch: pytest.MonkeyPatch) -> None:
     column, names = DataSet("movielens", 2), ("nDCG", "nRBP(p=0.8)", "nRBP(p=0.9)")
-    evidence = evidence_of(study(blurred(p8=0.2, p9=0.1), losses=("AP",), boundings=("none",)))
+    evidence = drawn(study(blurred(p8=0.2, p9=0.1), of=main_runs(losses=("AP",), boundings=("none",))))
     monkeypatch.setattr(lists, "LOSSES", ("AP",))
     found = lists._agreements(evidence, column)
     for both in found:
@@ -227,8 +212,8 @@ def test_taus_are_scipys_for_a_single_run_and_their_error_that_of_the_bootstrap(
     target, low, high = (per_unit(scores(evidence, name, "AP", column).values[0]) for name in names)
     random, leads = np.random.default_rng(0), []
     for _ in range(400):
-        drawn = random.integers(0, len(target), len(target))
-        taus = [stats.kendalltau(target[drawn], of[drawn]).statistic for of in (high, low)]
+        chosen = random.integers(0, len(target), len(target))
+        taus = [stats.kendalltau(target[chosen], of[chosen]).statistic for of in (high, low)]
         leads.append(taus[0] - taus[1])
     lead = found[names[0], names[2]].lead(found[names[0], names[1]])
     assert lead.standard_error == pytest.approx(np.std(leads), rel=0.2)
@@ -255,8 +240,8 @@ def means(frame: pl.DataFrame) -> np.ndarray:
     return frame.group_by("loss").agg(pl.col("nDCG").mean()).sort("loss")["nDCG"].to_numpy()
 
 
-def test_agreement_is_the_least_tau_of_mean_scores() -> None:
-    choices = [rows(RISING, noise=0.5, start=start) for start in (1, 2, 3)]
+def test_agreement_is_the_least_tau_of_mean_scores_whatever_topics_have_none() -> None:
+    choices = [rows(RISING, chance=0.5, start=start) for start in (1, 2, 3)]
     orders = [means(one) for one in choices]
     taus = [stats.kendalltau(orders[a], orders[b]).statistic for a, b in ((0, 1), (0, 2), (1, 2))]
     seeds = [means(choices[0].filter(seed=seed)) for seed in (0, 1, 2)]
@@ -264,10 +249,7 @@ def test_agreement_is_the_least_tau_of_mean_scores() -> None:
     assert least_tau(choices, "nDCG") == pytest.approx(min(taus))
     assert least_tau_of_seeds(choices[:1], "nDCG") == pytest.approx(min(of_seeds))
     assert least_tau_of_seeds([rows(RISING, seeds=1)], "nDCG") is None
-
-
-def test_topics_without_a_score_and_the_order_of_rows_change_no_agreement() -> None:
-    choices = [rows(RISING, noise=0.5, start=start) for start in (8, 9)]
+    choices = [rows(RISING, chance=0.5, start=start) for start in (8, 9)]
     holes = pl.col("topic").is_in(["3", "4"])
     empty = [one.with_columns(nDCG=pl.when(~holes).then("nDCG").otherwise(float("nan"))) for one in choices]
     without = [one.filter(~holes).sample(fraction=1, shuffle=True, seed=1) for one in choices]
@@ -371,13 +353,10 @@ def test_the_seeds_needed_decide_in_80_of_100_studies() -> None:
     assert needed == true_sample(topics, 30).seeds_needed, "it does not depend on the present number"
 
 
-def test_no_number_of_topics_outweighs_too_few_seeds() -> None:
+def test_no_topics_outweigh_too_few_seeds_and_intervals_have_standard_errors() -> None:
     assert true_sample(50, 1).topics_needed is None
     assert true_sample(50, 1000).seeds_needed is None
     assert replace(true_sample(50, 1000), of_trainings=0.0).seeds_needed is None, "trainings are no source of error"
-
-
-def test_an_interval_has_the_standard_error_of_its_estimate() -> None:
     error = 0.004
     one = Sample.of_interval(-1.959964 * error, 1.959964 * error, 500, MARGIN)
     assert one.of_topics == pytest.approx(error**2, rel=1e-6)

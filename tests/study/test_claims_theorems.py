@@ -354,11 +354,13 @@ def test_orders_are_counted_by_halves(metric: str, n: int, p: int) -> None:
     np.testing.assert_allclose(thesis.share_of_orders_up_to(metric, n, p, scores), expected, atol=1e-12)
 
 
-def test_exchanges_and_ties_of_short_lists() -> None:
+def test_exchanges_ties_and_cycles_of_few_items() -> None:
     once = dict.fromkeys([(1, 0, 1, 0), (1, 0, 0, 1), (0, 1, 1, 0), (0, 1, 0, 1)], 1)
     assert others._fewest_exchanges((1, 1, 0, 0)) == {(1, 1, 0, 0): 0, **once, (0, 0, 1, 1): 2}
     assert others._mean_error([0, 0], [1, 0]) == 0.5
     assert others._mean_error([0, 1, 1], [2, 0, 0]) == 4
+    found = [others.intransitive(chances) for chances in (RING, LINE, OPEN, EVERYBODY)]
+    assert found == [(True, True), (False, False), (True, False), (False, False)]
 
 
 W = torch.tensor([1.0, -2.0, 0.5, 0.0, 1.0], dtype=torch.float64)
@@ -378,8 +380,3 @@ def test_what_is_no_counter_example_shows_nothing(kind: str, monkeypatch: pytest
     generator = torch.Generator().manual_seed(3)
     found = others.ruling_on_second_network(NO_COUNTER_EXAMPLES[kind], "", W, generator)
     assert found.verdict == INCONCLUSIVE
-
-
-def test_cycles_and_transitivity_of_three_items() -> None:
-    found = [others.intransitive(chances) for chances in (RING, LINE, OPEN, EVERYBODY)]
-    assert found == [(True, True), (False, False), (True, False), (False, False)]

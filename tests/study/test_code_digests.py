@@ -1,4 +1,4 @@
-"""Digests of the code that a step runs: a change of code changes exactly those of the steps that run it."""
+"""Digests of the code that a step runs, and modules that register themselves: a change reaches exactly what runs it."""
 
 import argparse
 import ast
@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -119,7 +120,7 @@ def test_an_edit_changes_the_steps_that_run_it(
         (f"{STUDY}/claims", {"claims"}),
     ],
 )
-def test_a_new_module_changes_what_looks_it_up(
+def test_new_modules_change_their_users(
     sources: Path, differing: Callable[[], set[str]], place: str, expected: set[str]
 ) -> None:
     new = sources / place / "new.py"
@@ -175,11 +176,6 @@ def test_only_some_words_of_options_decide(options: str) -> None:
     assert codes.modules_of("job", options) == sorted(reached)
 
 
-def test_an_unknown_step_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"drow is no step of rankbound_study\.steps"):
-        CodeDigests().of_step("drow")
-
-
 def test_the_steps_are_listed_without_heavy_imports() -> None:
     """`python -m rankbound_study --help` imports the table; functions are imported when they run."""
     script = "import sys\nfrom rankbound_study.cli import own_parser\nown_parser()\nprint(*sys.modules, sep='\\n')"
@@ -188,10 +184,99 @@ def test_the_steps_are_listed_without_heavy_imports() -> None:
     assert heavy.isdisjoint(result.stdout.split())
 
 
-def test_every_step_names_a_function_that_takes_its_flags() -> None:
+def test_every_step_names_a_function_that_takes_its_flags_and_no_other_is_known() -> None:
     for step in steps.STEPS:
         assert f"{STUDY}.{step.function.partition(':')[0]}" in CodeDigests().modules_of(step.name)
         parser = argparse.ArgumentParser()
         step.configure(parser)
         flags = {action.dest for action in parser._actions} - {"help"} | ({"name"} if step.named else set())
         inspect.signature(steps.loaded(step.function)).bind(**dict.fromkeys(flags))
+    with pytest.raises(ConfigError, match=r"drow is no step of rankbound_study\.steps"):
+        CodeDigests().of_step("drow")
+
+
+# A figure, a table or a claim is known by its module: nothing else lists it
+
+FIGURE = """
+from rankbound_study.figures import style
+from rankbound_study.figures.catalogue import Catalogue, FigureSpec
+
+FIGURES = Catalogue(FigureSpec)
+
+
+@FIGURES.add("figure_4_2", "A line that rises.", arguments={"height": 3.0})
+def rising_line(*, height):
+    figure, axes = style.panels(1, 1, height=height)
+    axes[0, 0].plot([0, 1], [0, 1])
+    return figure
+"""
+
+TABLE = """
+import polars as pl
+from rankbound_study.figures.catalogue import Catalogue
+from rankbound_study.report.table_files import TableFiles
+from rankbound_study.report.tables import TableSpec
+
+TABLES = Catalogue(TableSpec)
+
+
+@TABLES.add("table_4_2", "A number.", arguments={"number": 42}, beside=())
+def forty_two(name, files, *, number):
+    return TableFiles(pl.DataFrame({"number": [number]}))
+"""
+
+CLAIM = """
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import CONFIRMED, Ruling
+
+
+@decides("X01")
+def new_claim(evidence):
+    return Ruling(CONFIRMED, {"less": "One", "more": "two"}, n=1)
+"""
+ENTRY = """
+- id: X01
+  group: another group
+  source: another source
+  claim: One is less than two.
+  kind: theorem
+  datasets: none
+  how_to_test: Compare them.
+  printed_evidence: ''
+  reason: "{less} is less than {more}."
+"""
+
+SCRIPT = """
+import json
+from rankbound_study import figures
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import claims, verdict_on
+from rankbound_study.report import tables
+from rankbound_study.results.study_files import StudyFiles
+
+verdicts = [(one.id, verdict_on(one.id, Evidence("thesis")).reason) for one in claims() if one.id == "X01"]
+names = list(figures.figure_specs())
+size = figures.draw("figure_4_2").get_size_inches().tolist()
+made = tables.make("table_4_2", StudyFiles(), {}).table.rows()
+print(json.dumps([names[names.index("figure_4_2") :][:2], figures.title("figure_4_2"), size, verdicts, made]))
+"""
+
+
+def test_a_module_is_all_that_a_figure_a_table_or_a_claim_needs(tmp_path: Path) -> None:
+    for package in (LIBRARY, STUDY):
+        shutil.copytree(SOURCES / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    study = tmp_path / STUDY
+    (study / "figures" / "rising_line.py").write_text(FIGURE, "utf-8")
+    (study / "report" / "tables" / "forty_two.py").write_text(TABLE, "utf-8")
+    (study / "claims" / "less_than.py").write_text(CLAIM, "utf-8")
+    with (study / "reference" / "claims.yaml").open("a", encoding="utf-8") as file:
+        file.write(ENTRY)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", SCRIPT]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    order, title, size, verdicts, made = json.loads(result.stdout)
+    assert order == ["figure_4_2", "figure_5_1"]
+    assert title == "Figure 4.2"
+    assert size[1] == 3.0
+    assert verdicts == [["X01", "One is less than two."]]
+    assert made == [[42]]

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
+from scipy import stats
 
 from rankbound.compare import PairedScores
 from rankbound.compare import compare as compare_pair
@@ -21,7 +22,7 @@ from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.results.neural_pairs import MethodMeans, r_squared
 from rankbound_study.results.scores import names_pairs, scores_of_runs
 from tests.comparing import Compare, assert_as_scipy_says
-from tests.study.synthetic_runs import write_runs
+from tests.study.planted import write_runs
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +139,6 @@ def test_messages(results: Path, compare: Compare, arguments: str, status: int, 
 
 
 # Scores of runs tables, means of methods side by side, the coefficient of determination, and several tests at once
-
-stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
 RANDOM = np.random.default_rng(31)
 TRUE = RANDOM.normal(40, 10, 60)

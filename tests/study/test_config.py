@@ -125,7 +125,7 @@ def test_a_file_that_changes_some_keys_is_told_to_follow_the_default_one(tmp_pat
         assert (advice in message(merged([own]), own)) == advised
 
 
-def test_a_problem_has_the_line_of_its_key(tmp_path: Path) -> None:
+def test_problems_have_the_line_of_their_key_and_their_file(tmp_path: Path) -> None:
     """`factors-more-f16` would be a variant of `factors-more`, or `more-f16` of `factors`."""
     line = TEXT.splitlines().index("  activations:") + 1
     file = tmp_path / "config.yaml"
@@ -133,9 +133,6 @@ def test_a_problem_has_the_line_of_its_key(tmp_path: Path) -> None:
     file.write_text(text.replace("\n  activations:", "\n  factors-more:"))
     expected = f"config.yaml, line {line}: experiments.factors-more begins with the name of another"
     assert expected in message(merged([file]), file)
-
-
-def test_a_later_file_or_the_command_line_is_blamed_for_its_values(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("# mine\nseeds: {honest: [one]}\n", encoding="utf-8")
     assert re.search(r"mine\.yaml, line 2: seeds\.honest\[0\]", message(merged([DEFAULT, mine]), DEFAULT, mine))
@@ -199,9 +196,7 @@ def test_the_default_configuration_shows_every_key_and_every_key_is_described() 
             assert set(section.model_fields) - shown == HIDDEN.get(section.__name__, set()), section
 
 
-def test_shipped_configurations_fit_the_schema_for_editors_which_requires_no_key(
-    told: Callable[..., str],
-) -> None:
+def test_shipped_configurations_fit_the_schema_which_requires_no_key(told: Callable[..., str]) -> None:
     validator = Draft202012Validator(json.loads(told("check-config", "--schema")))
     for files in ([DEFAULT], [DEMO], [DEFAULT, ROOT / "profiles/mslr/study.yaml"]):
         assert message(merged(files), *files) == ""
@@ -331,9 +326,7 @@ ESCAPED = '"\\x5f_use_yte__": true\n"?if open({ran!r}, \'w\')": {{study: demo}}\
 
 
 @pytest.mark.parametrize("text", [AT_THE_TOP, MERGED, ESCAPED])
-def test_code_is_refused_with_its_key_and_line_and_is_not_run(
-    text: str, tmp_path: Path, told: Callable[..., str]
-) -> None:
+def test_code_is_refused_with_its_line_and_is_not_run(text: str, tmp_path: Path, told: Callable[..., str]) -> None:
     own, ran = tmp_path / "mine.yaml", tmp_path / "ran"
     own.write_text(text.format(ran=str(ran)), encoding="utf-8")
     said = told("check-config", DEFAULT, own, status=2)

@@ -32,24 +32,24 @@ from rankbound_study.vocabulary import LOSSES
 from tests.study.drawn_files import made_table
 from tests.study.planted import (
     EPOCHS,
+    MINE,
+    RUNS,
     STUDY,
     Lists,
-    Made,
+    PlantedSystems,
     Setting,
-    Study,
     World,
-    evidence_of,
+    control,
+    drawn,
+    main_runs,
+    noise,
     of_bounded,
     settings,
     study,
 )
-from tests.study.planted_systems import STUDY as SYSTEMS
-from tests.study.planted_systems import TOPICS as SCORED
-from tests.study.planted_systems import PlantedSystems, control, noise
+from tests.study.planted import TOPICS as SCORED
 
-__all__ = ["evidence_of"]
-
-QUIET = Study(wobble=0.0005, spread=0.02, ratios=(1,))
+QUIET = main_runs((1,), shared=0.0005, level=0.02)
 GAIN = 0.03
 
 
@@ -62,15 +62,15 @@ PLANTED = study(ap_serves_ndcg, of_bounded(0.005, bounding="expectation"), of=QU
 
 
 @pytest.fixture(scope="module")
-def planted(evidence_of: Made) -> pl.DataFrame:
-    return metrics_crossed(evidence_of(PLANTED))
+def planted() -> pl.DataFrame:
+    return metrics_crossed(drawn(PLANTED))
 
 
 def significant(table: pl.DataFrame) -> pl.DataFrame:
     return table.filter(pl.col("p_holm") <= 0.05)
 
 
-def test_a_planted_difference_is_found_and_it_alone(planted: pl.DataFrame) -> None:
+def test_a_planted_difference_is_found_alone_in_every_metric(planted: pl.DataFrame) -> None:
     found = significant(planted)
     assert found.select("dataset", "loss", "metric", "bounded").rows() == [
         ("movielens", "AP", "nDCG", False),
@@ -80,15 +80,6 @@ def test_a_planted_difference_is_found_and_it_alone(planted: pl.DataFrame) -> No
         assert row["low"] < GAIN < row["high"]
         assert row["difference"] == pytest.approx(GAIN, abs=0.005)
         assert row["reference"] == "nDCG"
-
-
-def test_without_a_difference_none_is_found(evidence_of: Made) -> None:
-    table = metrics_crossed(evidence_of(QUIET))
-    assert significant(table).is_empty()
-    assert table["p_holm"].count() == table["difference"].count() > 0
-
-
-def test_every_loss_has_every_metric_with_the_bounding_that_validation_picks(planted: pl.DataFrame) -> None:
     assert planted.select("bounded", "loss", "metric").unique().height == 2 * len(LOSSES) * len(JUDGED)
     itself = pl.col("loss") == pl.col("reference")
     assert planted.filter(itself)["difference"].is_null().all()
@@ -98,11 +89,7 @@ def test_every_loss_has_every_metric_with_the_bounding_that_validation_picks(pla
         (False, "none"),
         (True, "expectation"),
     ]
-
-
-def test_differences_are_those_of_the_means_of_topics(evidence_of: Made, planted: pl.DataFrame) -> None:
-    runs = evidence_of(PLANTED).runs
-    rows = pl.read_parquet(runs).filter(dataset="mq2008-label1", bounding="none")
+    rows = drawn(PLANTED).frames[RUNS].filter(dataset="mq2008-label1", bounding="none")
     means = {loss: rows.filter(loss=loss)["P@10"].mean() for loss in LOSSES}
     for loss in ("AP", "nRBP"):
         row = planted.filter(dataset="mq2008-label1", bounded=False, loss=loss, metric="P@10").row(0, named=True)
@@ -110,9 +97,15 @@ def test_differences_are_those_of_the_means_of_topics(evidence_of: Made, planted
         assert row["difference"] == pytest.approx(means[loss] - means["nDCG"])  # type: ignore[operator]
 
 
-def test_table_and_finding_say_what_was_planted(evidence_of: Made, tmp_path: Path) -> None:
+def test_without_a_difference_none_is_found() -> None:
+    table = metrics_crossed(drawn(QUIET))
+    assert significant(table).is_empty()
+    assert table["p_holm"].count() == table["difference"].count() > 0
+
+
+def test_table_and_finding_say_what_was_planted(tmp_path: Path) -> None:
     assert list(crossed_findings(tmp_path)) == []
-    table, lines = made_table("table_metrics_crossed", evidence_of(PLANTED), tmp_path)
+    table, lines = made_table("table_metrics_crossed", PLANTED.files(tmp_path), tmp_path)
     assert len(table) == 2 * 2 * 3 * len(JUDGED)
     (raised,) = [line for line in lines if line.startswith("| MovieLens NSR 1 | AP | unbounded")]
     assert raised.split(" | ")[3].endswith("▲")
@@ -205,7 +198,7 @@ def with_popularity(folder: Path, ahead: dict[str, float], size: float = 0.002, 
         scores = level + 0.05 * np.sin(np.arange(SCORED)) + noise(len("".join(system)), size)
         planted.add(system, scores, level, dataset=dataset, nsr_train=1, nsr_test=1)
     files = planted.files()
-    return Evidence(SYSTEMS, files.runs, files.epochs)
+    return Evidence(MINE, files.runs, files.epochs)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +211,7 @@ def with_popularity(folder: Path, ahead: dict[str, float], size: float = 0.002, 
         ({UNIFORM: 0.03}, 0.3, INCONCLUSIVE),
     ],
 )
-def test_the_verdict_is_that_of_all_samplings(
+def test_verdicts_are_those_of_all_samplings(
     tmp_path: Path, ahead: dict[str, float], size: float, verdict: str
 ) -> None:
     found = verdict_on("P01", with_popularity(tmp_path, ahead, size))

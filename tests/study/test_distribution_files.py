@@ -45,7 +45,7 @@ def test_tables_survive_the_file_byte_for_byte(metric: str, tmp_path: Path) -> N
     assert torch.equal(read.smooth(values, facts), tables.smooth(values, facts))
 
 
-def test_a_file_knows_the_tilt_of_its_tables_if_there_is_one(tmp_path: Path) -> None:
+def test_files_know_their_tilt_and_hold_binary_lists_alike_sampled(tmp_path: Path) -> None:
     for tilt in (1, 2.5):
         made = [score_distribution("AP", n=n, p=3, tilt=tilt) for n in (8, 9)]
         write_distributions(DistributionTables.collect(made), tmp_path / "AP.parquet")
@@ -53,9 +53,6 @@ def test_a_file_knows_the_tilt_of_its_tables_if_there_is_one(tmp_path: Path) -> 
         read = read_distributions(tmp_path / "AP.parquet")
         assert read.tilt == read.of(8, 3).tilt == tilt
         np.testing.assert_array_equal(read.of(9, 3).probability, made[1].probability)
-
-
-def test_a_file_holds_binary_lists_with_one_number_of_samples(tmp_path: Path) -> None:
     binary, graded = score_distribution("nDCG", 4, 2), score_distribution("nDCG", relevance=[0, 1, 2])
     fewer = score_distribution("nDCG", 5, 2, samples=10)
     for ones in ([binary, graded], [binary, fewer]):
@@ -77,9 +74,7 @@ def files(tmp_path: Path) -> list[str]:
     return ["--instances", str(tmp_path / "i.parquet"), "--out", str(tmp_path / "t.parquet")]
 
 
-def test_the_command_tabulates_or_samples_every_list_and_the_merged_training_lists(
-    tmp_path: Path, files: list[str]
-) -> None:
+def test_the_command_tabulates_or_samples_all_lists_and_the_merged_ones(tmp_path: Path, files: list[str]) -> None:
     made = []
     for _ in range(2):
         assert cli.main(["distributions", "AP", *files]) == 0
@@ -230,13 +225,10 @@ def test_both_parts_hold_the_same_items_as_before_cut_at_the_share(own: FoldedLi
         assert all((np.diff(part.items[places]) > 0).all() for part in parts for _, places in part.slices())
 
 
-def test_the_smaller_share_is_part_of_the_larger(own: FoldedLists) -> None:
+def test_smaller_shares_are_parts_of_larger_and_impossible_ones_refused(own: FoldedLists) -> None:
     small, large = (with_validation_share(own, share) for share in (0.1, 0.3))
     for fold in own.folds:
         assert pairs(small, small.split(fold, "validation")) < pairs(large, large.split(fold, "validation"))
-
-
-def test_shares_that_cannot_be_are_refused(own: FoldedLists) -> None:
     with pytest.raises(DataError, match="validation_share: user 0 has 12 items of one kind to train on"):
         with_validation_share(own, 0.99)
     with pytest.raises(ConfigError, match="not a data set of ratings"):

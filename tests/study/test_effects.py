@@ -34,10 +34,10 @@ from rankbound_study.report.tables.table_5_1 import COLUMNS
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
 from tests.study.drawn_files import made_table, run
-from tests.study.planted import STUDY, Lists, Setting, Study, World, of_bounded, settings, study
+from tests.study.planted import STUDY, Lists, Setting, World, main_runs, of_bounded, settings, study
 
 RISE = 0.004
-SMALL = Study(topics=30, ratios=(1, 2), controls=False, noise=0.002, wobble=0.001)
+SMALL = main_runs((1, 2), topics=30, controls={}, chance=0.002, shared=0.001)
 
 
 def covariance(k: int, shared: float, own: float) -> np.ndarray:
@@ -74,7 +74,7 @@ def test_the_variance_between_cells_is_the_planted_one_whatever_they_share() -> 
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     """Bounded AP rises; distribution bounding costs nDCG; nothing else changes."""
     plants = of_bounded(RISE, of="AP"), of_bounded(-0.05, of="nDCG", bounding="distribution")
-    return study(*plants, of=SMALL).evidence(tmp_path_factory.mktemp("effects"))
+    return study(*plants, of=SMALL).files(tmp_path_factory.mktemp("effects"))
 
 
 def test_means_are_the_planted_ones(evidence: Evidence) -> None:
@@ -234,13 +234,11 @@ def test_table_and_figure_are_made_from_the_files_and_count_what_did_not_train(t
 
 # Related work: planted orders of systems, gradients of every bound, and the paragraphs that quote them
 
-STUDIED = Study(
-    topics=30, ratios=(2,), losses=("nDCG", "nRBP"), boundings=("none", "min-max"), controls=False, noise=0.0005
-)
+STUDIED = main_runs((2,), ("nDCG", "nRBP"), ("none", "min-max"), topics=30, controls={}, chance=0.0005)
 
 
 def evidence_of(folder: Path, plant=lambda lists: 0.0, **changes) -> Evidence:  # type: ignore[no-untyped-def]
-    return replace(STUDIED, plant=plant, **changes).evidence(folder)
+    return replace(STUDIED, plant=plant, **changes).files(folder)
 
 
 def towards_small_floors(lists: Lists) -> np.ndarray | float:
@@ -267,7 +265,7 @@ def test_a_gain_where_units_are_small_inverts_the_order_unless_all_lists_have_on
     ours = related.orders_table(evidence_of(tmp_path, towards_small_floors)).filter(metric="nDCG", bound="min-max")
     assert (ours["inverted"] > 0).all()
     assert (ours["tau"] < 1).all()
-    alike = evidence_of(tmp_path, towards_small_floors, relevant=lambda topic: 5 + 0 * topic)
+    alike = evidence_of(tmp_path, towards_small_floors, sizes=lambda topic: 5 + 0 * topic)
     found = related.orders_table(alike).select("tau", "inverted", "exchanged", "gained", "lost")
     assert found.unique().rows() == [(1.0, 0, 0, 0, 0)]
 

@@ -271,9 +271,7 @@ def test_tied_scores_stay_tied(export: Export) -> None:
 
 
 @pytest.mark.usefixtures("study")
-def test_folds_of_queries_are_one_run_and_those_of_users_are_apart(
-    export: Export, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folds_of_queries_are_one_run_those_of_users_apart(export: Export, capsys: pytest.CaptureFixture[str]) -> None:
     for out in ("trec", "again"):
         export("--protocol", "published", out=out)
     one, two = (

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from drawn_files import contents, run, svg_of, texts
-from synthetic_runs import write_runs
+from planted import write_runs
 
 from rankbound.errors import ConfigError
 from rankbound_study import figures
@@ -38,17 +38,14 @@ def changed(runs: Path, folder: Path, **columns: pl.Expr) -> StudyFiles:
     return StudyFiles(folder / "changed.parquet")
 
 
-def test_figures_are_in_the_order_of_their_sources() -> None:
+def test_figures_are_in_the_order_of_their_sources_and_found_lightly() -> None:
     names = list(figures.figure_specs())
     numbered = ["1_1", *(f"3_{k}" for k in range(1, 8)), *(f"5_{k}" for k in range(1, 11)), "linear_2", "linear_3"]
     numbered += [f"neural_{k}" for k in range(1, 9)]
     assert [name for name in names if name[-1].isdigit()] == [f"figure_{name}" for name in numbered]
     others = [name for name in names if name.startswith("figure_neural_") and not name[-1].isdigit()]
     assert others == [f"figure_neural_{name}" for name in ("features", "gaps", "duplicates", "links")]
-
-
-def test_finding_the_figures_and_tables_is_light() -> None:
-    """The rules read captions and inputs when Snakemake parses them: 0.1 s for polars and pyarrow, nothing slower."""
+    # The rules read captions and inputs when Snakemake parses them: 0.1 s for polars and pyarrow, nothing slower.
     find = "from rankbound_study import figures\nfrom rankbound_study.report import tables"
     script = f"import sys\n{find}\nfigures.figure_specs()\ntables.table_specs()\nprint(*sys.modules, sep='\\n')"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -67,9 +64,7 @@ def test_finding_the_figures_and_tables_is_light() -> None:
         pytest.param("figure_cut_offs", 0, 10, marks=pytest.mark.long),
     ],
 )
-def test_figures_of_runs_say_their_protocol_and_mark_missing_cells(
-    name: str, missing: int, empty: int, runs: Path, tmp_path: Path
-) -> None:
+def test_figures_say_protocols_and_mark_gaps(name: str, missing: int, empty: int, runs: Path, tmp_path: Path) -> None:
     written = drawing(name, tmp_path, runs)
     assert any("published protocol: epoch picked on the test part" in text for text in written)
     assert not any("SYNTHETIC" in text for text in written)
@@ -173,9 +168,7 @@ def test_grey_covers_exactly_where_the_bounded_share_is_lower(runs: Path) -> Non
     assert found > 20
 
 
-def test_means_of_groups_never_split_a_count_and_numbers_of_large_differences_have_room(
-    runs: Path, tmp_path: Path
-) -> None:
+def test_means_of_groups_split_no_count_and_numbers_of_large_differences_have_room(runs: Path, tmp_path: Path) -> None:
     """Differences that grow with the number of relevant items lie on a line, and so do the means of groups."""
     few = pl.col("topic").hash() % 3
     p = pl.when(few == 0).then(9).when(few == 1).then(2).otherwise(1)
@@ -215,9 +208,7 @@ def test_only_the_names_of_rows_that_do_not_fit_are_broken(runs: Path) -> None:
         ([1, 8], [FEWEST, FEWEST - 1], {0: 0.01}),
     ],
 )
-def test_every_list_is_in_the_group_of_its_size_and_small_groups_are_left_out(
-    sizes: list[int], counts: Any, means: dict[int, float]
-) -> None:
+def test_lists_are_in_groups_by_size_without_small_ones(sizes: list[int], counts: Any, means: dict[int, float]) -> None:
     """The nDCG@1 of a list is its number of relevant items over 100, changed by the seed up and down."""
     lists = enumerate(np.repeat(sizes, counts).tolist())
     rows = [(str(topic), 1, seed, p, 2 * p, p / 100 + 0.2 * seed - 0.1) for topic, p in lists for seed in (0, 1)]

@@ -139,7 +139,7 @@ def test_other_types_of_parquet_are_numbers_names_or_left_out(tmp_path: Path, ru
         assert lists["features"] == [[row / 8, row / 4, row % 2 == 0] for row in rows]
 
 
-def test_parquet_that_is_cut_off_is_refused(tmp_path: Path, run: Run) -> None:
+def test_parquet_that_is_cut_or_too_large_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table(columns()), tmp_path / "y.parquet", row_group_size=16)
     whole = (tmp_path / "y.parquet").read_bytes()
     for content in (b"", b"PAR1", whole[:-9], whole[: len(whole) // 2], whole[:4] + b"\0" * 200 + whole[204:]):
@@ -147,9 +147,6 @@ def test_parquet_that_is_cut_off_is_refused(tmp_path: Path, run: Run) -> None:
         told = convert(run, described(tmp_path / "x.parquet"), status=2)
         assert "x.parquet: not a readable parquet file" in told
         assert not Path("data.parquet").exists()
-
-
-def test_a_topic_larger_than_memory_is_refused(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table(columns(topic=["all"] * 50)), tmp_path / "x.parquet")
     monkeypatch.setattr(tables, "memory_bytes", lambda: 1000)
     told = convert(run, described(tmp_path / "x.parquet"), status=2)

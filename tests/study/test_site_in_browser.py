@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
-from browser_pages import BROWSER, SCHEMES, broken_rules, driven, unseen_stops
+from browser_pages import BROWSER, SCHEMES, WITHOUT_BROWSER, broken_rules, driven, unseen_stops
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILDER = ROOT / ".venv-docs" / "bin" / "python"
@@ -24,7 +24,7 @@ PROBE_PAGE = "probe.html"
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests"),
+    pytest.mark.skipif(BROWSER is None, reason=WITHOUT_BROWSER),
     pytest.mark.skipif(not BUILDER.exists(), reason="no MkDocs here: `make docs` installs it"),
 ]
 

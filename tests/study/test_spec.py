@@ -181,13 +181,17 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: Config)
         assert {name for name in after if after[name] != before[name]} == expected
 
 
-def test_options_have_one_text_and_wildcards_match_exactly() -> None:
+def test_options_have_one_text_settings_may_lack_and_wildcards_match_exactly() -> None:
     assert as_json({"b": [1, 2], "a": 1.0}) == as_json({"a": 1.0, "b": [1, 2]}) == '{"a":1.0,"b":[1,2]}'
     with pytest.raises(ValueError, match="JSON"):
         as_json({"a": float("nan")})
     assert re.fullmatch(one_of([]), "") is None
     assert re.fullmatch(one_of(["distribution(gain=sd)", "none"]), "distribution(gain=sd)")
     assert re.fullmatch(one_of(["a.b"]), "axb") is None
+    options = {"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": None, "method": "Trees", "folds": [1]}
+    options |= {"family": "reg", "model": {"name": "random-forest", "rounds": 1, "every": 1}, "loss": "squared"}
+    options |= {"bounding": "none", "judged_by": "AP", "seeds": [0]}
+    assert json.loads(TrainingJob.parse(json.dumps(options)).requested)["settings"] == {}
 
 
 def test_numbers_stay_as_they_are_written(config: Config) -> None:
@@ -213,13 +217,6 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
         assert epochs_of(again) >= 1
         if "rounds" in (options := again.model.given("name", "every")):
             assert options.keys() <= {"rounds", *OPTIONS[again.model.name]}
-
-
-def test_a_method_needs_no_settings() -> None:
-    options = {"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": None, "method": "Trees", "folds": [1]}
-    options |= {"family": "reg", "model": {"name": "random-forest", "rounds": 1, "every": 1}, "loss": "squared"}
-    options |= {"bounding": "none", "judged_by": "AP", "seeds": [0]}
-    assert json.loads(TrainingJob.parse(json.dumps(options)).requested)["settings"] == {}
 
 
 # Experiments

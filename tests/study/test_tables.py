@@ -18,8 +18,7 @@ from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.table_5_1 import COLUMNS, signs, signs_block
 from rankbound_study.results.scores import RunsChoice
 from tests.study.drawn_files import contents, run
-from tests.study.planted import RUNS, World, settings
-from tests.study.synthetic_runs import BOUNDINGS, SETS, write_runs
+from tests.study.planted import BOUNDINGS, RUNS, SETS, World, settings, write_runs
 
 PUBLISHED = RunsChoice()
 
@@ -44,18 +43,19 @@ def cell(table: pl.DataFrame, **where: object) -> dict[str, Any]:
     return row
 
 
-def test_there_are_sixty_printed_cells_and_those_of_mq2008_stand_beside_both_readings() -> None:
+def test_sixty_cells_are_printed_and_data_sets_stand_in_a_fixed_order() -> None:
     printed = {name: own.drop("dataset") for (name,), own in table_5_1.printed_scores().group_by("dataset")}
     assert {name: len(own) for name, own in printed.items()} == {
         "movielens": 45, "mq2008-label1": 15, "mq2008-label2": 15,
     }  # fmt: skip
     assert printed["mq2008-label1"].equals(printed["mq2008-label2"])
+    names = ["synthetic-movielens", "mq2008-label2", "aaf", "movielens", "mq2008-label1"]
+    found = sorted((DataSet(name, None) for name in names), key=lambda data_set: data_set.place)
+    assert [names.index(data_set.dataset) for data_set in found] == [3, 4, 1, 2, 0]
 
 
 @pytest.mark.parametrize(("dataset", "nsr"), SETS)
-def test_means_are_those_of_the_lists_spelled_out(
-    runs: Path, table: pl.DataFrame, dataset: str, nsr: int | None
-) -> None:
+def test_means_are_those_of_lists_spelled_out(runs: Path, table: pl.DataFrame, dataset: str, nsr: int | None) -> None:
     by_list: dict[tuple[int, str], list[float]] = {}
     for row in pq.read_table(runs).to_pylist():
         if (row["dataset"], row["nsr_test"], row["loss"], row["bounding"]) == (dataset, nsr, "AP", "min-max"):
@@ -89,11 +89,14 @@ def test_printed_scores_stand_beside_the_metric_and_data_that_they_are_of(table:
     assert (facts["synthetic"], facts["cells"], facts["mq2008"]["fits"]) == (True, {}, {})
 
 
-def test_protocols_are_never_mixed(tmp_path: Path) -> None:
+def test_protocols_are_never_mixed_and_variants_have_rows_of_their_own(tmp_path: Path) -> None:
     both = {"protocols": ("published", "honest")}
     assert table_of(tmp_path, **both).equals(table_of(tmp_path))
     honest = table_of(tmp_path, RunsChoice(protocol="honest"), **both)
     assert honest["protocol"].unique().to_list() == ["honest"]
+    found = table_of(tmp_path, sets=(("movielens", 1),), boundings=(*BOUNDINGS, "distribution(gain=sd)"))
+    assert found.filter(pl.col("bounding") == "distribution(gain=sd)")["published"].is_null().all()
+    assert "distribution(gain=sd)" in table_5_1.texts(found).markdown
 
 
 def test_mixtures_missing_columns_and_unknown_options_are_refused(tmp_path: Path) -> None:
@@ -148,18 +151,6 @@ def test_the_layout_marks_the_best_and_the_increases(table: pl.DataFrame) -> Non
     assert "±" not in text
 
 
-def test_variants_of_a_bounding_have_rows_of_their_own(tmp_path: Path) -> None:
-    found = table_of(tmp_path, sets=(("movielens", 1),), boundings=(*BOUNDINGS, "distribution(gain=sd)"))
-    assert found.filter(pl.col("bounding") == "distribution(gain=sd)")["published"].is_null().all()
-    assert "distribution(gain=sd)" in table_5_1.texts(found).markdown
-
-
-def test_data_sets_stand_in_a_fixed_order() -> None:
-    names = ["synthetic-movielens", "mq2008-label2", "aaf", "movielens", "mq2008-label1"]
-    found = sorted((DataSet(name, None) for name in names), key=lambda data_set: data_set.place)
-    assert [names.index(data_set.dataset) for data_set in found] == [3, 4, 1, 2, 0]
-
-
 def test_the_command_writes_every_form_twice_the_same(runs: Path, tmp_path: Path) -> None:
     for folder in (tmp_path / "a", tmp_path / "b"):
         run("table", "table_5_1", "--runs", runs, "--out-dir", folder, "--metrics", folder / "metrics.json")
@@ -202,19 +193,13 @@ def test_of_one_seed_margins_are_those_of_a_mean_over_topics() -> None:
     assert cell(found, bounding="none")["change"] is None
 
 
-def test_trainings_that_differ_widen_the_margin() -> None:
+def test_margins_widen_with_trainings_and_undefined_topics_are_left_out() -> None:
     scores = planted(0.0, seeds=3, noise=0.0)
     shifted = scores.with_columns(pl.col("AP") + (pl.col("seed") - 1) * 0.1)
     calm, wild = (cell(certainty(frame, "AP"), bounding="none")["margin"] for frame in (scores, shifted))
     assert wild > 2 * calm
-
-
-def test_a_single_topic_has_a_mean_and_no_margin() -> None:
     found = certainty(planted(0.1, topics=1), "AP")
     assert found.select("margin", "change", "p_value").null_count().row(0) == (2, 2, 2)
-
-
-def test_topics_on_which_the_metric_is_undefined_are_left_out() -> None:
     scores = planted(0.05)
     holes = scores.with_columns(pl.when(pl.col("topic").cast(pl.Int32) < 30).then(pl.col("AP")).alias("AP"))
     left = certainty(scores.filter(pl.col("topic").cast(pl.Int32) < 30), "AP")
@@ -226,15 +211,12 @@ def tested_table(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     return table_of(tmp_path_factory.mktemp("runs"), HONEST, topics=30, seeds=2, protocols=("honest",))
 
 
-def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_lowers(tested_table: pl.DataFrame) -> None:
+def test_only_printed_bounded_cells_are_tested_and_replicas_corrected_alike(tested_table: pl.DataFrame) -> None:
     tested = tested_table.filter(pl.col("p_holm").is_not_null())
     assert set(tested["bounding"]) == {"min-max", "expectation", "expectation-max", "distribution"}
     assert tested["as_printed"].all()
     assert len(tested) == 60
     assert tested["p_holm"].is_between(0, 1, closed="right").all()
-
-
-def test_a_bounding_that_repeats_another_is_corrected_in_its_place() -> None:
     names = ["nDCG", *["nRBP"] * 3], ["min-max", "min-max", "expectation", "expectation-max"]
     cells = {"loss": names[0], "bounding": names[1], "p_value": [0.02, 0.01, 0.02, 0.03], "as_printed": [True] * 4}
     assert holm_adjusted(pl.DataFrame(cells)).to_list() == pytest.approx([0.02, 0.02, 0.04, 0.04])

@@ -37,25 +37,19 @@ def test_every_reading_of_a_described_data_set_has_its_title(data_set: DataSet, 
     assert data_set.label.replace(SPACE, " ") == label
 
 
-def test_comparisons_show_the_same_titles() -> None:
+def test_comparisons_show_the_same_titles_of_the_last_study_alone() -> None:
     assert data_set_title("web-label2") == "Searches of 2026 (relevant: label ≥ 2)"
     assert data_set_title("web-graded") == "Searches of 2026 (graded)"
     assert data_set_title("mq2008-label1") == "MQ2008 (relevant: label ≥ 1)"
     assert data_set_title("mslr-web10k-graded") == "MSLR-WEB10K (graded)"
-
-
-def test_titles_are_those_of_the_last_study_alone() -> None:
     use_titles({"other": "Others"})
     assert DataSet("web", None).label == "web"
     assert DataSet("other", 1).label.replace(SPACE, " ") == "Others NSR 1"
 
 
-@pytest.mark.parametrize("title", ["cost in $", "a\\b", "two\nlines", "long " * 20, ""])
-def test_titles_that_a_figure_or_table_cannot_show_are_refused(title: str) -> None:
-    with pytest.raises(ValueError, match=r"title"):
-        DescriptionKeys.model_validate({"format": "letor", "random_parts": 5, "title": title})
-
-
-def test_titles_that_are_no_texts_are_refused(told: Callable[..., str], tmp_path: Path) -> None:
+def test_titles_that_cannot_be_shown_are_refused(told: Callable[..., str], tmp_path: Path) -> None:
+    for title in ("cost in $", "a\\b", "two\nlines", "long " * 20, ""):
+        with pytest.raises(ValueError, match=r"title"):
+            DescriptionKeys.model_validate({"format": "letor", "random_parts": 5, "title": title})
     arguments = ["figure", "figure_1_1", "--out", tmp_path / "a.svg", "--titles", '{"web": 1}']
     assert "expected a title for each name of a data set" in told(*arguments, status=2)

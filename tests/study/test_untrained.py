@@ -1,9 +1,10 @@
 """What did not train is left out of claims, marked in tables and figures, and never the best of a leaderboard."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import rankbound as rb
 from rankbound_study import figures
 from rankbound_study.claims import registry
 from rankbound_study.claims.comparisons import ratios_crossed
+from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import claims, decide, verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
@@ -37,32 +39,30 @@ from rankbound_study.results.trained import (
     untrained_counts,
 )
 from rankbound_study.vocabulary import HONEST
-from tests.study.calibrations import sgd
 from tests.study.neural_studies import Planted
 from tests.study.planted import (
     BOUNDS,
     LOSSES,
+    MINE,
     RANDOM,
+    TOPICS,
     Lists,
-    Made,
+    Plant,
+    PlantedSystems,
     Setting,
-    Study,
     World,
     beside,
-    evidence_of,
+    control,
+    noise,
     settings,
     study,
     usual,
+    write_runs,
 )
-from tests.study.planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
-from tests.study.synthetic_runs import write_runs
-
-pytest.importorskip("scipy", reason="claims are decided by statistics")
-
-__all__ = ["evidence_of"]
+from tests.study.test_calibrations import sgd
 
 
-def random_order(*, of: str = "", bounding: str = "", nsr: int | None = -1):  # type: ignore[no-untyped-def]
+def random_order(*, of: str = "", bounding: str = "", nsr: int | None = -1) -> Plant:
     """A plant: some runs score as random orderings do."""
 
     def plant(lists: Lists) -> np.ndarray | float:
@@ -82,38 +82,47 @@ NONE = study(random_order())
 COLLAPSED = study(*(random_order(of="nDCG", bounding="distribution", nsr=nsr) for nsr in (1, 2, 3)))
 
 
-def test_a_bounding_that_did_not_train_does_not_refute_what_all_others_show(evidence_of: Made) -> None:
+Filed = Callable[[World], Evidence]
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Filed:
+    """Return the files of a world, written once."""
+    return cache(lambda world: world.files(tmp_path_factory.mktemp("study")))
+
+
+def test_a_bounding_that_did_not_train_does_not_refute_what_all_others_show(untrained: Filed) -> None:
     """It is named in claims about it alone, and is evidence on training itself."""
-    evidence = evidence_of(ONE)
+    evidence = untrained(ONE)
     verdict, other = verdict_on("T45", evidence), verdict_on("T28", evidence)
     assert (verdict.verdict, evidence.left_out) == (CONFIRMED, set())
     assert "1 cell is left out because it did not train (nRBP with distribution bounding on MovieLens at ratio 3)." in (
         verdict.reason
     )
-    of_training = verdict_on("T26", evidence_of(COLLAPSED))
+    of_training = verdict_on("T26", untrained(COLLAPSED))
     assert of_training.verdict == CONFIRMED
     assert of_training.value < -0.3
     assert not [one.reason for one in (other, of_training) if "left out" in one.reason]
 
 
-def test_without_any_model_that_trained_no_claim_on_scores_is_decided(
-    evidence_of: Made, monkeypatch: pytest.MonkeyPatch
+def test_without_a_trained_model_no_claim_on_scores_is_decided(
+    untrained: Filed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Untrained):
-        verdict_on("T46", evidence_of(NONE))
+        verdict_on("T46", untrained(NONE))
     asked = [claim for claim in claims() if claim.id in ("T24", "T45", "T46")]
     monkeypatch.setattr(registry, "claims", lambda: asked)
-    decided = [verdict for _, verdict in decide(evidence_of(NONE))]
+    decided = [verdict for _, verdict in decide(untrained(NONE))]
     assert [verdict.verdict for verdict in decided] == [INCONCLUSIVE] * 3
     assert all("trained on these data" in verdict.reason for verdict in decided)
 
 
 @pytest.mark.parametrize("claim", [one.id for one in claims() if one.kind == "empirical" and one.id.startswith("T")])
 @pytest.mark.parametrize("made", [ONE, COLLAPSED], ids=["one cell", "a bounding"])
-def test_every_claim_is_decided_beside_what_did_not_train(evidence_of: Made, claim: str, made: Study) -> None:
+def test_every_claim_is_decided_beside_what_did_not_train(untrained: Filed, claim: str, made: World) -> None:
     """Or it names what is missing: experiments, or the one loss that it is about."""
     with suppress(MissingEvidence):
-        assert verdict_on(claim, evidence_of(made)).reason
+        assert verdict_on(claim, untrained(made)).reason
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +186,6 @@ def test_the_report_sets_it_apart(runs: Path) -> None:
 
 @pytest.mark.parametrize("name", ["figure_5_1", "figure_5_3", "figure_5_6", "figure_5_9"])
 def test_figures_have_an_entry_for_it_in_their_legends(runs: Path, name: str) -> None:
-    pytest.importorskip("matplotlib")
     figure = figures.draw(name, StudyFiles(runs=runs), {"protocol": HONEST})
     legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     assert legends.count("did not train") == 1
@@ -195,7 +203,7 @@ def test_on_a_leaderboard_it_has_no_rank_and_is_compared_with_none(tmp_path: Pat
     # Its validation score is the highest, as of one that was selected among many.
     scores.add(stuck, random + noise(1), 0.9).add(trained, level + noise(2), 0.6)
     scores.add(("", "mlp", "AP", "none"), level + noise(3), 0.5).add(control("random"), random)
-    made = leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=STUDY)
+    made = leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=MINE)
     rows = made.table.select("rank", "loss", "bounding", "role", "n_untrained").rows()
     assert rows == [
         (1, "nDCG", "min-max", "best", 0),
@@ -223,7 +231,7 @@ EXPERIMENTS = {
 
 
 @pytest.mark.parametrize("claim", EXPERIMENTS)
-def test_an_experiment_that_did_not_train_is_told_from_one_that_did_not_run(
+def test_experiments_that_failed_are_told_from_missing_ones(
     tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = [one for one in claims() if one.id == claim]
@@ -262,7 +270,7 @@ def test_every_claim_that_reads_an_experiment_names_what_did_not_train(tmp_path:
 
 
 @pytest.mark.parametrize("claim", ["N01", "N03", "N08"])
-def test_methods_that_did_not_train_are_told_from_those_that_did_not_run(
+def test_methods_that_failed_are_told_from_missing_ones(
     tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = [one for one in claims() if one.id == claim]
@@ -374,9 +382,7 @@ CASES: list[Mapping[str, Course | tuple[Course, str]]] = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_trainings_that_did_not_train_are_named(
-    tmp_path: Path, case: Mapping[str, Course | tuple[Course, str]]
-) -> None:
+def test_trainings_that_failed_are_named(tmp_path: Path, case: Mapping[str, Course | tuple[Course, str]]) -> None:
     every = {
         job: made if isinstance(made, tuple) else (made, None) for job, made in ({"none": GOOD} | dict(case)).items()
     }
