@@ -149,7 +149,7 @@ CASES = {
         INCONCLUSIVE: [study(lambda lists: falling(lists) * (lists.loss != "AP"), of=NOISY)],
     },
     "T25": {
-        CONFIRMED: [study(above_random(0.0), topics=100, negatives=12)],
+        CONFIRMED: [study(above_random(0.0), level=0.02, topics=100, negatives=12)],
         REFUTED: [study(above_random(0.3), topics=100, negatives=12)],
         INCONCLUSIVE: [main_runs(topics=8, level=0.3)],
     },
@@ -295,7 +295,7 @@ CASES = {
 SMALL = main_runs((1, 3), topics=40, seeds=1, controls={})
 ONE_TOPIC = main_runs(topics=1, folds=1)
 CONSTANT = main_runs(level=0.0, chance=0.0, shared=0.0)
-NO_LOSSES, NO_BOUNDS = main_runs(losses=()), main_runs(boundings=("none",))
+NO_LOSSES, NO_BOUNDS = main_runs(losses=("softmax",)), main_runs(boundings=("none",))
 
 FURTHER = [
     pytest.param(claim, expected, one, id=f"{claim}-{expected}-{number}")

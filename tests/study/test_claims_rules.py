@@ -241,7 +241,7 @@ def means(frame: pl.DataFrame) -> np.ndarray:
 
 
 def test_agreement_is_the_least_tau_of_mean_scores_whatever_topics_have_none() -> None:
-    choices = [rows(RISING, chance=0.5, start=start) for start in (1, 2, 3)]
+    choices = [rows(RISING, noise=0.5, start=start) for start in (1, 2, 3)]
     orders = [means(one) for one in choices]
     taus = [stats.kendalltau(orders[a], orders[b]).statistic for a, b in ((0, 1), (0, 2), (1, 2))]
     seeds = [means(choices[0].filter(seed=seed)) for seed in (0, 1, 2)]
@@ -249,7 +249,7 @@ def test_agreement_is_the_least_tau_of_mean_scores_whatever_topics_have_none() -
     assert least_tau(choices, "nDCG") == pytest.approx(min(taus))
     assert least_tau_of_seeds(choices[:1], "nDCG") == pytest.approx(min(of_seeds))
     assert least_tau_of_seeds([rows(RISING, seeds=1)], "nDCG") is None
-    choices = [rows(RISING, chance=0.5, start=start) for start in (8, 9)]
+    choices = [rows(RISING, noise=0.5, start=start) for start in (8, 9)]
     holes = pl.col("topic").is_in(["3", "4"])
     empty = [one.with_columns(nDCG=pl.when(~holes).then("nDCG").otherwise(float("nan"))) for one in choices]
     without = [one.filter(~holes).sample(fraction=1, shuffle=True, seed=1) for one in choices]

@@ -33,14 +33,12 @@ from tests.study.drawn_files import made_table
 from tests.study.planted import (
     EPOCHS,
     MINE,
-    RUNS,
     STUDY,
     Lists,
     PlantedSystems,
     Setting,
     World,
     control,
-    drawn,
     main_runs,
     noise,
     of_bounded,
@@ -49,7 +47,7 @@ from tests.study.planted import (
 )
 from tests.study.planted import TOPICS as SCORED
 
-QUIET = main_runs((1,), shared=0.0005, level=0.02)
+QUIET = main_runs((1,), shared=0.0005, level=0.02, own=0.002)
 GAIN = 0.03
 
 
@@ -62,15 +60,20 @@ PLANTED = study(ap_serves_ndcg, of_bounded(0.005, bounding="expectation"), of=QU
 
 
 @pytest.fixture(scope="module")
-def planted() -> pl.DataFrame:
-    return metrics_crossed(drawn(PLANTED))
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    return PLANTED.files(tmp_path_factory.mktemp("planted"))
+
+
+@pytest.fixture(scope="module")
+def planted(evidence: Evidence) -> pl.DataFrame:
+    return metrics_crossed(evidence)
 
 
 def significant(table: pl.DataFrame) -> pl.DataFrame:
     return table.filter(pl.col("p_holm") <= 0.05)
 
 
-def test_a_planted_difference_is_found_alone_in_every_metric(planted: pl.DataFrame) -> None:
+def test_a_planted_difference_is_found_alone_in_every_metric(planted: pl.DataFrame, evidence: Evidence) -> None:
     found = significant(planted)
     assert found.select("dataset", "loss", "metric", "bounded").rows() == [
         ("movielens", "AP", "nDCG", False),
@@ -89,7 +92,7 @@ def test_a_planted_difference_is_found_alone_in_every_metric(planted: pl.DataFra
         (False, "none"),
         (True, "expectation"),
     ]
-    rows = drawn(PLANTED).frames[RUNS].filter(dataset="mq2008-label1", bounding="none")
+    rows = pl.read_parquet(evidence.runs).filter(dataset="mq2008-label1", bounding="none")
     means = {loss: rows.filter(loss=loss)["P@10"].mean() for loss in LOSSES}
     for loss in ("AP", "nRBP"):
         row = planted.filter(dataset="mq2008-label1", bounded=False, loss=loss, metric="P@10").row(0, named=True)
@@ -97,15 +100,15 @@ def test_a_planted_difference_is_found_alone_in_every_metric(planted: pl.DataFra
         assert row["difference"] == pytest.approx(means[loss] - means["nDCG"])  # type: ignore[operator]
 
 
-def test_without_a_difference_none_is_found() -> None:
-    table = metrics_crossed(drawn(QUIET))
+def test_without_a_difference_none_is_found(tmp_path: Path) -> None:
+    table = metrics_crossed(QUIET.files(tmp_path))
     assert significant(table).is_empty()
     assert table["p_holm"].count() == table["difference"].count() > 0
 
 
-def test_table_and_finding_say_what_was_planted(tmp_path: Path) -> None:
+def test_table_and_finding_say_what_was_planted(evidence: Evidence, tmp_path: Path) -> None:
     assert list(crossed_findings(tmp_path)) == []
-    table, lines = made_table("table_metrics_crossed", PLANTED.files(tmp_path), tmp_path)
+    table, lines = made_table("table_metrics_crossed", evidence, tmp_path)
     assert len(table) == 2 * 2 * 3 * len(JUDGED)
     (raised,) = [line for line in lines if line.startswith("| MovieLens NSR 1 | AP | unbounded")]
     assert raised.split(" | ")[3].endswith("▲")
