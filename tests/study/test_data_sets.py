@@ -27,6 +27,7 @@ from rankbound_study.data.sampling import sample_interactions, sample_lists
 from rankbound_study.data.sources import SOURCES, RawFile
 from rankbound_study.data.splits import keep_relevant, split_lists, split_ratings
 from rankbound_study.data.synthetic import Population, _ratings, generate
+from tests.library.refusals import problems
 
 
 def test_ratings_have_the_published_sizes(tmp_path: Path) -> None:
@@ -198,22 +199,8 @@ def test_the_step_writes_the_data_set_with_its_parameters(tmp_path: Path) -> Non
     assert table.equals(read_table(tmp_path / "y.parquet", "interactions"))
 
 
-@pytest.mark.parametrize(
-    ("dataset", "size", "planted", "message"),
-    [
-        ("movielens", "demo", None, "no synthetic data set 'movielens'; known are synthetic-movielens"),
-        ("synthetic-mq2008", "big", None, "--size is 'big'; expected demo, full, or a number of topics from 10"),
-        ("synthetic-mq2008", "9", None, "--size is '9'"),
-        ("synthetic-mq2008", "-9", None, "--size is '-9'"),
-        ("synthetic-wide", "20", None, "no synthetic data set 'synthetic-wide'"),
-        ("synthetic-movielens", "20", {}, "any other name synthetic-"),
-        ("wide", "20", {}, "no synthetic data set 'wide'"),
-        ("synthetic-wide", "20", {"items": 100}, "planted.items is 100, but the longest list takes 365 rated items"),
-    ],
-)
-def test_other_names_and_sizes_fail(
-    tmp_path: Path, dataset: str, size: str, planted: dict[str, int] | None, message: str
-) -> None:
+@pytest.mark.parametrize(("dataset", "size", "planted", "message"), problems("generated data"))
+def test_other_names_and_sizes_fail(tmp_path: Path, dataset: str, size: str, planted: Any, message: str) -> None:
     keys = None if planted is None else PlantedKeys.model_validate(planted)
     with pytest.raises(ConfigError, match=message):
         generate(dataset, tmp_path / "x", 0, size, keys)
@@ -231,7 +218,7 @@ def test_wrong_parameters_are_refused(tmp_path: Path, text: str, message: str, c
 
 # The real data sets, where a mirror holds their archives
 
-pytestmark = pytest.mark.skipif(
+needs_mirror = pytest.mark.skipif(
     not os.environ.get(MIRROR_VARIABLE),
     reason=f"{MIRROR_VARIABLE} is not set: the real archives are licensed and not part of the project",
 )
@@ -261,6 +248,7 @@ def shapes(splits: list[Split]) -> set[tuple[int, int]]:
     return {pair for one in splits for pair in zip(one.sizes.tolist(), one.positives.tolist(), strict=True)}
 
 
+@needs_mirror
 def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> None:
     expected: dict[str, Any] = EXPECTED["mq2008"]
     ends = [limits for ranges in json.loads(read_metadata(lists, "lists")[PARTS_KEY]).values() for limits in ranges]
@@ -278,6 +266,7 @@ def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> 
     assert read_features(lists).shape == (sum(expected["rows"]), known_set("mq2008").features)
 
 
+@needs_mirror
 @pytest.mark.parametrize("threshold", [1, 2])
 def test_mq2008_instances_have_the_published_shapes(lists: Path, folder: Path, threshold: int) -> None:
     split_lists(lists, folder / "splits.parquet", "mq2008")
@@ -292,6 +281,7 @@ def test_mq2008_instances_have_the_published_shapes(lists: Path, folder: Path, t
         assert found == [sum(after[:3]), after[3], after[4]]
 
 
+@needs_mirror
 @pytest.mark.parametrize("nsr", [1, 2, 3])
 def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path, nsr: int) -> None:
     expected: dict[str, Any] = EXPECTED["movielens"]
@@ -318,6 +308,7 @@ def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path
         np.testing.assert_array_equal(split.sizes, (nsr + 1) * split.positives)
 
 
+@needs_mirror
 def test_citeulike_has_the_splits_of_its_files(folder: Path) -> None:
     """2,465 users with at least 25 articles, of which each of three splits tests on a fifth."""
     described, interactions, folds = known_set("citeulike-a"), folder / "articles.parquet", folder / "splits.parquet"

@@ -20,6 +20,7 @@ from rankbound_study.figures import style
 from rankbound_study.figures.runs import FEWEST, means_by_size
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import BOUNDED
+from tests.library.refusals import problems, refusals
 
 
 @pytest.fixture(scope="module")
@@ -256,16 +257,4 @@ def test_signs_touch_no_step_and_lines_differ_without_colour() -> None:
     assert len({str(look.dashes) for look in style.BOUNDING_STYLES.values()}) == len(style.BOUNDING_STYLES)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("figure_9_9 --out a.svg", "there is no 'figure_9_9'; the figures are figure_1_1"),
-        ("figure_5_1 --out a.svg", "give the runs table with --runs FILE"),
-        ("figure_1_1 --out a.jpeg", "not as '.jpeg'"),
-        ("figure_1_1 --out a.svg --options [1]", "should be a JSON object"),
-        ("figure_1_1 --out a.svg --options {", "is not valid JSON"),
-    ],
-)
-def test_mistakes_are_named(words: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        run("figure", *words.split())
+test_mistakes_are_named = refusals(problems("figures"), lambda words: run("figure", *words.split()), ConfigError)

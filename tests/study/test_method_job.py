@@ -13,7 +13,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
-from test_train_job import N_FEATURES, PROBLEMS, assert_selected, files_of, frame, words, write_instances, write_lists
+from test_train_job import (
+    N_FEATURES,
+    OPTIONS,
+    PROBLEMS,
+    assert_selected,
+    files_of,
+    frame,
+    words,
+    write_instances,
+    write_lists,
+)
 from test_train_job import options as bounded
 
 from rankbound.errors import ConfigError
@@ -40,53 +50,12 @@ from rankbound_study.jobs.fitted import input_scale, score_distinct
 from rankbound_study.jobs.parts import Inputs, StudyData
 from rankbound_study.models.layers import PixelScale
 
-TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}
-PAIRS, ITEMS = ({**TRAINER, "batches": batches} for batches in ("pairs", "items"))
-TREES = {"rounds": 4, "every": 2, "leaves": 3, "min_rows": 2}
-LINEAR, BOOSTED = {"name": "linear"}, {"name": "boosted-trees", **TREES}
-CNN = {"name": "cnn", "channels": [3, 1, 2], "hidden": [3]}
-FEW_BINS = {**BOOSTED, "feature_share": 0.01, "bins": 8}
-
-WEB: dict[str, dict[str, Any]] = {
-    "RankNet": {"model": {"name": "mlp", "hidden": [4]}, "loss": "RankNet", "settings": PAIRS},
-    "Rank-LR": {"model": LINEAR, "loss": "RankNet", "settings": {**PAIRS, "pairs": 9, "optimiser": "sgd"}},
-    "Class-NN": {"family": "class", "model": {"name": "mlp", "hidden": [4]}, "settings": ITEMS},
-    "LambdaMART": {"model": BOOSTED, "loss": "LambdaRank"},
-    "Class-RF": {"family": "class", "model": {"name": "random-forest", **TREES}, "loss": "squared"},
-    "RankSVM": {"model": {"name": "ranksvm"}, "loss": "hinge", "settings": {"epochs": 20}},
-    "AdaRank": {"model": {"name": "adarank"}, "loss": "AP", "bounding": "min-max", "settings": {"epochs": 3}},
-    "RankBoost": {"model": {"name": "rankboost", "pair_weights": "list"}, "loss": "hinge", "settings": {"epochs": 3}},
-    "McRank": {"model": {"name": "mcrank", "leaves": 3}, "loss": "hinge", "settings": {"epochs": 2}},
-}
-VALUES: dict[str, Any] = {"family": "reg", "loss": "squared", "target": "value"}
-SLOW = {**TRAINER, "learning_rate": 1e-4}
-FACES: dict[str, dict[str, Any]] = {
-    "RankCNN": {"model": CNN, "loss": "RankNet", "settings": {**TRAINER, "epochs": 1}},
-    "Rank-LR": {"model": LINEAR, "loss": "RankNet", "settings": TRAINER},
-    "Reg-NN": {**VALUES, "model": {"name": "mlp", "hidden": [3]}, "settings": SLOW},
-    "Reg-l1": {**VALUES, "model": {"name": "lasso", "penalties": [0.5, 0.2]}},
-    "Reg-l2": {**VALUES, "model": {"name": "ridge", "penalties": [0.1, 0.01, 0.001]}},
-    "Reg-Boost": {**VALUES, "model": FEW_BINS},
-}
+WEB, FACES = OPTIONS["web"], OPTIONS["faces"]
 
 
 def options(method: str, dataset: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "study": "neural",
-        "protocol": "honest",
-        "dataset": dataset,
-        "nsr": None,
-        "method": method,
-        "family": "rank",
-        "loss": "logistic",
-        "bounding": "none",
-        "target": "relevance",
-        "settings": {},
-        "judged_by": "PairAccuracy" if "aaf" in dataset else "nDCG@10",
-        "folds": [1],
-        "seeds": [0],
-        **changes,
-    }
+    own = {"dataset": dataset, "method": method, "judged_by": "PairAccuracy" if "aaf" in dataset else "nDCG@10"}
+    return {**OPTIONS["method"], **own, **changes}
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from rankbound_study.config.lines import merged
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import sampling
 from tests.described_files import LISTS, RATINGS, searches, splits_of_ratings
+from tests.library.refusals import problems
 from tests.public_layouts import LAYOUTS, asin, isbn, plays, rows, written
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -502,18 +503,8 @@ def test_flags_say_what_names_do_not(tmp_path: Path, told: Told, name: str) -> N
     assert described(tmp_path / "mine.yaml")["source"]["columns"] == columns
 
 
-@pytest.mark.parametrize(
-    ("lines", "named"),
-    [
-        ("query,label,0,1\nq,1,0.5,0.25\n", True),
-        ("time,dune,5\nanna,emma,3\n", False),
-        ("who,item\nanna,dune\n", True),
-        ("a,b,c\nanna,emma,3\n", True),
-        ("0440423420,A1,x\nB00X,A2,y\n", False),
-    ],
-)
+@pytest.mark.parametrize(("lines", "named"), problems("first lines"))
 def test_a_line_of_names_is_told_from_data(tmp_path: Path, called: Called, lines: str, named: bool) -> None:
-    """Features named by numbers, a user whose name is that of a column, one usual name, none, and an ISBN."""
     (tmp_path / "x.csv").write_text(lines)
     plan, _ = called("new", tmp_path / "x.csv", "--out", tmp_path / "mine.yaml", status=2)
     assert ("the first line names them" if named else "no line names them") in plan

@@ -45,6 +45,7 @@ from rankbound_study.data.reader import merge, read_instances
 from rankbound_study.data.sampling import sample_interactions
 from rankbound_study.data.splits import split_lists, split_ratings, split_relevant
 from rankbound_study.report.methods_section import left_out_blocks, methods_section
+from tests.library.refusals import problems
 
 # Ratings
 
@@ -155,32 +156,12 @@ def test_topics_are_dealt_to_parts_and_held_out_for_validation_at_random(tmp_pat
     assert found != split(tmp_path, parts(10, 3), **options, seed=1)
 
 
-THREE = {"folds": [{"train": ["S1"], "validation": ["S2"], "test": ["S3"]}]}
-
-
-@pytest.mark.parametrize(
-    ("places", "options", "topics", "message"),
-    [
-        (None, {}, "q", r"'rankbound\.parts' is missing"),
-        (parts(1, 1), {}, "qrs", r"counts 2 lists, but there are 3"),
-        (parts(1, 1), THREE, "qr", r"it has no lists of 'S3', which fold 1 names"),
-        (parts(1, 1, 1), THREE, "qrq", r"toy, fold 1: topic 'q' is in train and in test"),
-        (parts(2, 1, 1), THREE, "qqrs", r"toy, fold 1: a topic is in several files of train, or twice in one"),
-        (
-            parts(1, 1),
-            {"folds": [{"train": ["S1"], "test": ["S2"]}]},
-            "qr",
-            r"fold 1 trains on 1 topic, of which 1 would be held out for validation, so that none is left to train on",
-        ),
-        (parts(2, 1), {"random_parts": 4}, "qrs", r"it has 3 topics, too few for 4 .* set random_parts to 3 or less"),
-        (parts(1, 1), {"random_parts": 3}, "qr", r"it has 2 topics, too few for 3 .* a study needs 3 topics"),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "options", "topics", "message"), problems("splits of lists"))
 def test_what_contradicts_itself_is_refused(
-    tmp_path: Path, places: Places | None, options: dict[str, Any], topics: str, message: str
+    tmp_path: Path, sizes: Any, options: Any, topics: str, message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        split(tmp_path, places, list(topics), **options)
+        split(tmp_path, sizes and parts(*sizes), list(topics), **options)
     assert not (tmp_path / "splits.parquet").exists()
 
 

@@ -1,10 +1,13 @@
 """Pages run as they stand, the site names what exists, and what a release states agrees."""
 
 import inspect
+import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from itertools import pairwise
@@ -23,12 +26,11 @@ from rankbound.losses import KINDS as LOSSES
 from rankbound.metrics import KINDS as METRICS
 from rankbound_study import cli as study
 from rankbound_study import figures
+from rankbound_study.config.code_digests import LIBRARY, STUDY
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.figures.style import house_style
+from rankbound_study.config.sections.base import SOURCES
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
 from rankbound_study.report.content import Document, ReportSection
-from rankbound_study.report.table_files import TableFiles, plain_texts
-from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.steps import BY_NAME
 from tests.release import __main__ as release
 from tests.release.agreement import COMMAND_LINE, disagreements, lowest, version_of
@@ -72,31 +74,58 @@ def test_the_options_in_the_help_of_a_training_are_whole() -> None:
     assert [TrainingJob.parse(options).method for options in given] == ["", "Rank-LR"]
 
 
-# The page on extensions: its figure is drawn, its table made, and the files and packages that it names exist
+# The page on extensions: its modules, and one of a claim, are all that a figure, a table and a claim need
 
 PAGE = (ROOT / "docs" / "extend.md").read_text("utf-8")
+CLAIM = """
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import CONFIRMED, Ruling
 
 
-def module_of_the_page(number: int) -> dict[str, Any]:
-    module: dict[str, Any] = {}
-    exec(re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[number], module)
-    return module
+@decides("X01")
+def new_claim(evidence):
+    return Ruling(CONFIRMED, {"less": "One", "more": "two"}, n=1)
+"""
+ENTRY = """
+- {id: X01, group: another group, source: another source, claim: One is less than two., kind: theorem, datasets: none,
+   how_to_test: Compare them., printed_evidence: '', reason: "{less} is less than {more}."}
+"""
+SCRIPT = """
+import json
+from pathlib import Path
+from rankbound_study import figures
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import claims, verdict_on
+from rankbound_study.report import tables
+from rankbound_study.results.study_files import StudyFiles
+
+made = tables.make("table_losses", StudyFiles(Path("runs.parquet")), {"study": "thesis"})
+made.write(Path(), "table_losses")
+(block,) = tables.table_specs()["table_losses"].shown("table_losses", Path())
+verdicts = [verdict_on(one.id, Evidence("thesis")).reason for one in claims() if one.id == "X01"]
+size = figures.draw("figure_9_9").get_size_inches().tolist()
+print(json.dumps([figures.title("figure_9_9"), size[1], verdicts, [row[0].text for row in block.rows]]))
+"""
 
 
-def test_the_page_on_extensions_draws_its_figure_makes_its_table_and_names_files(tmp_path: Path) -> None:
-    module = module_of_the_page(0)
-    assert list(module["FIGURES"]) == ["figure_9_9"]
-    with house_style():
-        module["expected_ap"]().savefig(tmp_path / "figure.svg")
-    assert (tmp_path / "figure.svg").stat().st_size > 1000
-    module = module_of_the_page(1)
-    runs = write_runs(tmp_path / "runs.parquet", topics=4)
-    table = module["make_losses"]("table_losses", StudyFiles(runs), study="thesis")
-    (spec,) = module["TABLES"].values()
-    TableFiles(table, plain_texts(spec.layout(table))).write(tmp_path, "table_losses")
-    (block,) = spec.shown("table_losses", tmp_path)
-    assert {"AP", "nDCG", "nRBP"} <= {loss.text for loss, _ in block.rows}
+def test_a_module_is_all_that_a_figure_a_table_or_a_claim_needs(tmp_path: Path) -> None:
+    for package in (LIBRARY, STUDY):
+        shutil.copytree(SOURCES / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    figure, table = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[:2]
+    for place, text in {"figures/expected": figure, "report/tables/losses": table, "claims/less_than": CLAIM}.items():
+        (tmp_path / STUDY / f"{place}.py").write_text(text, "utf-8")
+    with (tmp_path / STUDY / "reference" / "claims.yaml").open("a", encoding="utf-8") as file:
+        file.write(ENTRY)
+    write_runs(tmp_path / "runs.parquet", topics=4)
+    call: dict[str, Any] = {"env": {**os.environ, "PYTHONPATH": str(tmp_path)}, "cwd": tmp_path, "check": True}
+    result = subprocess.run([sys.executable, "-c", SCRIPT], **call, capture_output=True, text=True)
+    title, height, verdicts, losses = json.loads(result.stdout)
+    assert (title, height, verdicts) == ("Figure 9.9", 2.5, ["One is less than two."])
+    assert {"AP", "nDCG", "nRBP"} <= set(losses)
     assert "| AP | " in (tmp_path / "table_losses.md").read_text("utf-8")
+
+
+def test_the_files_that_the_page_names_exist() -> None:
     named = re.findall(r"`((?:src|tests)/[^`]*?)`", PAGE)
     assert len(named) > 8
     folders = [name.replace("NAME.py", "") for name in named]

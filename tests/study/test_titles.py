@@ -8,6 +8,7 @@ import pytest
 from rankbound_study.config.data_sets import DataSet, use_titles
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.results.neural_runs import data_set_title
+from tests.library.refusals import problems
 
 SPACE = "\N{NO-BREAK SPACE}"
 
@@ -19,22 +20,9 @@ def titled() -> Iterator[None]:
     use_titles({})
 
 
-@pytest.mark.parametrize(
-    ("data_set", "label"),
-    [
-        (DataSet("web-label2", None), "Searches of 2026 label ≥ 2"),
-        (DataSet("web-graded", None), "Searches of 2026 graded"),
-        (DataSet("web", None), "Searches of 2026"),
-        (DataSet("shop", 2), "Purchases NSR 2"),
-        (DataSet("shop-full", None), "Purchases full catalogue"),
-        (DataSet("other-label1", None), "other-label1"),
-        (DataSet("other", 1), "other NSR 1"),
-        (DataSet("movielens", 1), "MovieLens NSR 1"),
-        (DataSet("mq2008-label1", None), "MQ2008 label ≥ 1"),
-    ],
-)
-def test_every_reading_of_a_described_data_set_has_its_title(data_set: DataSet, label: str) -> None:
-    assert data_set.label.replace(SPACE, " ") == label
+@pytest.mark.parametrize(("dataset", "nsr", "label"), problems("titles of data sets"))
+def test_every_reading_of_a_described_data_set_has_its_title(dataset: str, nsr: int | None, label: str) -> None:
+    assert DataSet(dataset, nsr).label.replace(SPACE, " ") == label
 
 
 def test_comparisons_show_the_same_titles_of_the_last_study_alone() -> None:

@@ -44,34 +44,17 @@ from rankbound_study.jobs.job import RUN_METRICS
 from rankbound_study.options import read_options
 from tests.forks import run_with_torch
 
+OPTIONS = yaml.safe_load((Path(__file__).parents[1] / "reference/jobs.yaml").read_text("utf-8"))
 PROBLEMS = yaml.safe_load((Path(__file__).parents[1] / "reference/job_problems.yaml").read_text("utf-8"))
 LEFT_OUT = "left out"
 CONTROLS = {"controls": ["random", "popularity", "oracle"], "folds": [1, 2]}
 
 
 def options(**changes: Any) -> dict[str, Any]:
-    values = {
-        "study": "thesis",
-        "protocol": "published",
-        "dataset": "movielens",
-        "nsr": 1,
-        "model": {"name": "matrix-factorization", "factors": 4},
-        "loss": "nDCG",
-        "bounding": "min-max",
-        "folds": [1, 2],
-        "seeds": [0],
-        "variant": "",
-        "optimiser": "adam",
-        "learning_rate": 0.05,
-        "epochs": 3,
-        "batch_size": 2,
-        "temperature": 1.0,
-        **changes,
-    }
-    return {name: value for name, value in values.items() if value != LEFT_OUT}
+    return {name: value for name, value in {**OPTIONS["bounded"], **changes}.items() if value != LEFT_OUT}
 
 
-TREES = {"name": "boosted-trees", "rounds": 6, "every": 2, "leaves": 4, "min_rows": 2, "learning_rate": 0.3}
+TREES = OPTIONS["trees"]
 
 
 def of_lists(model: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from rankbound_study.cli import main
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.provenance.checksums import Checksum, Places, result_files
 from rankbound_study.provenance.verify import compare, verify
+from tests.library.refusals import problems
 
 Told = Callable[..., str]
 
@@ -251,19 +252,7 @@ def test_a_data_folder_that_the_sender_names_is_read_only_beside_the_results(sen
     assert "pathvars.data" in findings(sent, CONFIG)
 
 
-@pytest.mark.parametrize(
-    ("data", "results", "expected"),
-    [
-        ("data", "results/demo", "/study/data"),
-        ("./data/demo", "results/demo/", "/study/data/demo"),
-        ("data", "results", None),
-        ("data", "other/demo", None),
-        ("/data", "results/demo", None),
-        ("../data", "results/demo", None),
-        ("data", "../../study/results/demo", None),
-        ("data", "/study/results/demo", None),
-    ],
-)
+@pytest.mark.parametrize(("data", "results", "expected"), problems("data folders"))
 def test_the_data_folder_is_where_both_are_below_one_folder(data: str, results: str, expected: str | None) -> None:
     config = {"pathvars": {"data": data, "results": results}}
     found = Places.of(Path("/study/results/demo"), config, trusted=False)
