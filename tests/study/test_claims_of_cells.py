@@ -366,15 +366,12 @@ def test_numbers_are_those_that_were_planted() -> None:
     assert gap.value == pytest.approx(-0.3, abs=0.05)
 
 
-def test_slopes_are_those_that_were_planted() -> None:
+def test_slopes_are_those_planted_also_by_the_number_of_relevant_items() -> None:
     found = verdict_on("T32", drawn(study(slope(-0.01, 0.02))))
     assert found.value == pytest.approx(0.03, abs=1e-3)
     assert "for 45 of 45" in found.reason
     assert "+0.0000, +0.0000, +0.0000, +0.0000 (oracle)" in found.reason
-
-
-def test_slopes_are_told_apart_by_the_number_of_relevant_items() -> None:
-    """Lists with at least ten relevant items fall, all others rise, on both data sets."""
+    # Lists with at least ten relevant items fall, all others rise, on both data sets.
 
     def by_size(lists: Lists) -> np.ndarray:
         return place(lists) * np.where(lists.p >= 10, -0.01, 0.02)

@@ -19,15 +19,12 @@ from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_k
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims_section import Claims
+from tests.library.refusals import problems
 from tests.study.planted import ONE_SEED, STILL, blurred, drawn, main_runs, of_bounded, study
 
 
 def difference(mean: float, error: float = 0.01, margin: float = 0.002) -> Contrast:
     return Contrast(Estimate(mean, error, 100.0), margin, 101)
-
-
-def of_all(*differences: Contrast) -> Family[int]:
-    return Family(dict(enumerate(differences)), 0.05)
 
 
 UP, DOWN, OPEN, ALIKE = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
@@ -36,39 +33,16 @@ OVER, WIDE = difference(0.3, margin=0.1), difference(0.0)
 SMALL = difference(0.001, error=0.001)
 """Not shown to rise, nor to rise by less than what matters."""
 
-VERDICTS: dict[str, dict[str, list[list[Contrast]]]] = {
-    "all are higher": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, OPEN], [UP, NONE]], REFUTED: [[UP, DOWN]]},
-    "all are lower": {CONFIRMED: [[DOWN, DOWN]], INCONCLUSIVE: [[DOWN, NONE]], REFUTED: [[DOWN, UP]]},
-    "none is lower": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN]]},
-    "all rise": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, SMALL]], REFUTED: [[UP, NONE], [UP, DOWN]]},
-    "all fall": {CONFIRMED: [[DOWN, DOWN]], REFUTED: [[DOWN, NONE], [DOWN, UP]]},
-    "all are above": {CONFIRMED: [[UP, FAR]], INCONCLUSIVE: [[UP, AT], []], REFUTED: [[UP, OPEN]]},
-    "all are below": {CONFIRMED: [[DOWN, OPEN]], INCONCLUSIVE: [[AT], []], REFUTED: [[DOWN, FAR]]},
-    "none falls": {CONFIRMED: [[ALIKE, OVER]], INCONCLUSIVE: [[UP, OPEN]], REFUTED: [[UP, DOWN]]},
-    "all are within": {CONFIRMED: [[OPEN]], INCONCLUSIVE: [[OPEN, AT], []], REFUTED: [[OPEN, FAR]]},
-    "all tend to be higher": {CONFIRMED: [[UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN], [ALIKE, ALIKE]]},
-    "some are higher": {CONFIRMED: [[UP, DOWN]], INCONCLUSIVE: [[DOWN, OPEN]], REFUTED: [[DOWN, ALIKE]]},
-    "some are higher, none lower": {
-        CONFIRMED: [[UP, OPEN]],
-        INCONCLUSIVE: [[UP, DOWN], [OPEN, ALIKE]],
-        REFUTED: [[DOWN, OPEN], [ALIKE, ALIKE]],
-    },
-    "most rise": {CONFIRMED: [[UP, UP, DOWN]], INCONCLUSIVE: [[UP, OPEN]], REFUTED: [[DOWN, DOWN, UP, UP]]},
-    "most are no worse": {
-        CONFIRMED: [[NONE, NONE, DOWN]],
-        INCONCLUSIVE: [[UP, difference(0.0), DOWN]],
-        REFUTED: [[DOWN, UP]],
-    },
-}
-"""What each rule says of some differences."""
+VERDICTS = problems("rules")
 
 
 @pytest.mark.parametrize("rule", VERDICTS)
 def test_rules_follow_from_the_tests_of_all_differences(rule: str) -> None:
     """The limit, of rules that have one, is 0.05."""
     for verdict, families in VERDICTS[rule].items():
-        for some in families:
-            assert RULES[rule](of_all(*some)) == verdict, some
+        for names in families:
+            family = Family(dict(enumerate(globals()[name] for name in names.split())), 0.05)
+            assert RULES[rule](family) == verdict, names
 
 
 def test_differences_have_their_places_and_are_compared_with_what_matters() -> None:

@@ -184,11 +184,12 @@ def test_the_steps_are_listed_without_heavy_imports() -> None:
 
 
 def test_every_step_names_a_function_that_takes_its_flags_and_no_other_is_known() -> None:
+    codes = CodeDigests()
     for step in steps.STEPS:
-        assert f"{STUDY}.{step.function.partition(':')[0]}" in CodeDigests().modules_of(step.name)
+        assert f"{STUDY}.{step.function.partition(':')[0]}" in codes.modules_of(step.name)
         parser = argparse.ArgumentParser()
         step.configure(parser)
         flags = {action.dest for action in parser._actions} - {"help"} | ({"name"} if step.named else set())
         inspect.signature(steps.loaded(step.function)).bind(**dict.fromkeys(flags))
     with pytest.raises(ConfigError, match=r"drow is no step of rankbound_study\.steps"):
-        CodeDigests().of_step("drow")
+        codes.of_step("drow")

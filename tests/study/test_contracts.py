@@ -66,7 +66,7 @@ def test_every_contract_round_trips_without_rows(tmp_path: Path, name: str) -> N
     assert contract_of(tmp_path / "x.parquet", list(CONTRACTS)) == name
 
 
-def test_content_metadata_and_row_groups_round_trip(tmp_path: Path) -> None:
+def test_content_metadata_row_groups_and_metrics_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "new" / "lists.parquet"
     write_table(judged_lists(), path, "lists", row_group_sizes=[2, 0, 1], metadata={"rankbound.dataset": "toy"})
     found = read_table(path, "lists")
@@ -76,6 +76,18 @@ def test_content_metadata_and_row_groups_round_trip(tmp_path: Path) -> None:
     file = pq.ParquetFile(path)
     assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [2, 0, 1]
     assert {file.metadata.row_group(0).column(0).compression} == {"ZSTD"}
+    contract = CONTRACTS["epochs"]
+    row = {name: pa.array([0 if kind != pa.string() else "x"], kind) for name, kind in contract.columns.items()}
+    row["nsr_train"] = pa.array([None], pa.int8())
+    table = pa.table({**row, "nDCG@10": pa.array([np.nan])})
+    write_table(table, tmp_path / "x.parquet", "epochs")
+    assert read_table(tmp_path / "x.parquet", "epochs", ["nDCG@10", "nsr_train"]).column_names == [
+        "nDCG@10",
+        "nsr_train",
+    ]
+    with pytest.raises(DataError, match="metric column 'AP' is int64, not double"):
+        write_table(table.append_column("AP", pa.array([1])), tmp_path / "y.parquet", "epochs")
+    assert not (tmp_path / "y.parquet").exists()
 
 
 def test_the_same_content_gives_the_same_bytes_and_types_are_cast(tmp_path: Path) -> None:
@@ -90,21 +102,6 @@ def test_the_same_content_gives_the_same_bytes_and_types_are_cast(tmp_path: Path
     assert read_table(tmp_path / "x.parquet", "image-folds").schema.field("fold").type == pa.int8()
     with pytest.raises(DataError, match=r"x\.parquet.*column 'fold' cannot become int8.*300"):
         write_table(pa.table({"face": ["a"], "fold": [300], "split": ["train"]}), tmp_path / "x.parquet", "image-folds")
-
-
-def test_metric_columns_are_free_but_float64(tmp_path: Path) -> None:
-    contract = CONTRACTS["epochs"]
-    row = {name: pa.array([0 if kind != pa.string() else "x"], kind) for name, kind in contract.columns.items()}
-    row["nsr_train"] = pa.array([None], pa.int8())
-    table = pa.table({**row, "nDCG@10": pa.array([np.nan])})
-    write_table(table, tmp_path / "x.parquet", "epochs")
-    assert read_table(tmp_path / "x.parquet", "epochs", ["nDCG@10", "nsr_train"]).column_names == [
-        "nDCG@10",
-        "nsr_train",
-    ]
-    with pytest.raises(DataError, match="metric column 'AP' is int64, not double"):
-        write_table(table.append_column("AP", pa.array([1])), tmp_path / "y.parquet", "epochs")
-    assert not (tmp_path / "y.parquet").exists()
 
 
 BROKEN: dict[str, tuple[str, pa.Table, str]] = {
@@ -148,7 +145,7 @@ def test_tables_that_break_the_contract_are_neither_written_nor_read(tmp_path: P
         read_table(path, contract)
 
 
-def test_another_contract_version_or_column_is_refused(tmp_path: Path) -> None:
+def test_another_contract_version_column_or_width_is_refused(tmp_path: Path) -> None:
     write_table(FOLDS, tmp_path / "x.parquet", "image-folds")
     with pytest.raises(DataError, match=r"x\.parquet.*should be 'lists/1', found 'image-folds/1'"):
         read_table(tmp_path / "x.parquet", "lists")
@@ -161,6 +158,12 @@ def test_another_contract_version_or_column_is_refused(tmp_path: Path) -> None:
         read_table(tmp_path / "foreign.parquet", "image-folds")
     with pytest.raises(DataError, match=r"none\.parquet: there is no such file"):
         read_table(tmp_path / "none.parquet", "lists")
+    with open_writer(tmp_path / "x", "lists") as write:
+        write(judged_lists(width=3))
+        with pytest.raises(DataError, match="a later part has the columns"):
+            write(judged_lists(width=4))
+    with pytest.raises(ValueError, match="do not add up"):
+        write_table(FOLDS, tmp_path / "x", "image-folds", row_group_sizes=[1, 1])
 
 
 def test_an_error_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
@@ -177,15 +180,6 @@ def test_an_error_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
         break_off()
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.parquet"]
-
-
-def test_parts_of_different_width_do_not_mix_and_row_groups_add_up(tmp_path: Path) -> None:
-    with open_writer(tmp_path / "x", "lists") as write:
-        write(judged_lists(width=3))
-        with pytest.raises(DataError, match="a later part has the columns"):
-            write(judged_lists(width=4))
-    with pytest.raises(ValueError, match="do not add up"):
-        write_table(FOLDS, tmp_path / "x", "image-folds", row_group_sizes=[1, 1])
 
 
 # Files carry their own checksum: every changed bit of them is found
@@ -237,7 +231,7 @@ def test_every_flipped_bit_is_found_or_changes_nothing(tmp_path: Path, name: str
     assert taken <= 20
 
 
-def test_every_reader_looks_at_the_seal(tmp_path: Path) -> None:
+def test_every_reader_looks_at_the_seal_if_there_is_one(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     write_parquet(path)
     data = bytearray(path.read_bytes())
@@ -253,9 +247,6 @@ def test_every_reader_looks_at_the_seal(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=r"x\.parquet: damaged: its bytes have the SHA-256 .* delete it and run"):
             read()
-
-
-def test_a_file_of_another_program_is_taken_as_it_is(tmp_path: Path) -> None:
     pq.write_table(FOLDS, tmp_path / "x.parquet")
     check_seal(tmp_path / "x.parquet")
     assert scan_runs(tmp_path / "x.parquet").collect().shape == (3, 3)
@@ -384,12 +375,17 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_no
     assert path.read_text() == "half"
 
 
-def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+def test_files_of_others_are_left_alone_and_shards_of_finished_jobs_removed(tmp_path: Path) -> None:
     for name in (".y.abcdefgh.csv", ".x.abcdefgh.txt", ".x.notes.csv", "x.abcdefgh.csv"):
         (tmp_path / name).touch()
     before = names(tmp_path)
     write(tmp_path / "x.csv")
     assert names(tmp_path) == sorted([*before, "x.csv"])
+    with Shards(tmp_path / "x.parquet", "options", []) as shards:
+        write(shards.path("one"))
+        assert shards.path("one").exists()
+        shards.remove()
+    assert names(tmp_path) == []
 
 
 def stumbling() -> AttributeError:
@@ -494,14 +490,6 @@ def test_an_interruption_at_any_instruction_leaves_the_old_file_or_the_new_one(t
         assert target.read_text() in ("old", "new")
     assert last > 200
     assert target.read_text() == "new"
-
-
-def test_shards_of_a_finished_job_are_gone(tmp_path: Path) -> None:
-    with Shards(tmp_path / "x.parquet", "options", []) as shards:
-        write(shards.path("one"))
-        assert shards.path("one").exists()
-        shards.remove()
-    assert names(tmp_path) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no locks there, so that nobody removes a living writer's file")

@@ -30,7 +30,7 @@ from rankbound_study.data.synthetic import Population, _ratings, generate
 from tests.library.refusals import problems
 
 
-def test_ratings_have_the_published_sizes(tmp_path: Path) -> None:
+def test_stand_ins_have_the_published_sizes_and_shares(tmp_path: Path) -> None:
     generate("synthetic-movielens", tmp_path / "x.parquet", seed=0, size="full")
     table = read_table(tmp_path / "x.parquet", "interactions")
     topic, rating = table.column("topic").to_numpy(), table.column("rating").to_numpy()
@@ -44,9 +44,6 @@ def test_ratings_have_the_published_sizes(tmp_path: Path) -> None:
     assert 900 < positives.max() <= 1_227
     assert 50 < np.median(positives) < 85
     assert 40_000 < positives.sum() < 52_000
-
-
-def test_judged_lists_have_the_published_shares(tmp_path: Path) -> None:
     generate("synthetic-mq2008", tmp_path / "x.parquet", seed=0, size="full")
     table = read_table(tmp_path / "x.parquet", "lists")
     assert len(table) == 784

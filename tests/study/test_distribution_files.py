@@ -131,7 +131,7 @@ def pairs(instances: FoldedLists, split: Split) -> set[tuple[str, int, int]]:
     return {(instances.topics[owner], item, relevance) for owner, item, relevance in every}
 
 
-def test_test_lists_of_another_ratio_hold_nothing_that_was_trained_on(tmp_path: Path) -> None:
+def test_test_lists_of_another_ratio_or_one_relevant_item_are_new_or_fewer(tmp_path: Path) -> None:
     own, other = (read_instances(ratings(tmp_path, nsr)) for nsr in (3, 1))
     found = with_tests_of(own, other)
     left_out = 0
@@ -144,16 +144,6 @@ def test_test_lists_of_another_ratio_hold_nothing_that_was_trained_on(tmp_path: 
         assert {one for one in before if one[2]} <= after
         left_out += len(before) - len(after)
     assert left_out > 0
-
-
-@pytest.mark.parametrize("changed", [{"shift": 1}, {"items": ITEMS + 1}])
-def test_instances_of_other_folds_or_items_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
-    own, other = read_instances(ratings(tmp_path, 3)), read_instances(ratings(tmp_path, 1, **changed))
-    with pytest.raises(DataError, match="make both anew"):
-        with_tests_of(own, other)
-
-
-def test_one_relevant_item_and_all_others_stay(tmp_path: Path) -> None:
     own = read_instances(ratings(tmp_path, 2))
     found = with_few_relevant(own, 1)
     for fold in own.folds:
@@ -164,6 +154,13 @@ def test_one_relevant_item_and_all_others_stay(tmp_path: Path) -> None:
         assert pairs(found, found.split(fold, "train")) == pairs(own, own.split(fold, "train"))
     again = with_few_relevant(own, 1)
     assert all((again.splits[key].items == found.splits[key].items).all() for key in found.splits)
+
+
+@pytest.mark.parametrize("changed", [{"shift": 1}, {"items": ITEMS + 1}])
+def test_instances_of_other_folds_or_items_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    own, other = read_instances(ratings(tmp_path, 3)), read_instances(ratings(tmp_path, 1, **changed))
+    with pytest.raises(DataError, match="make both anew"):
+        with_tests_of(own, other)
 
 
 def test_a_file_of_test_lists_is_asked_for_exactly_where_it_counts(tmp_path: Path) -> None:

@@ -93,11 +93,17 @@ def test_the_page_fetches_nothing_and_its_links_arrive(page: str) -> None:
     assert len(scripts) == page.count("<script") == 1
 
 
-def test_colours_of_inlined_figures_follow_the_page(page: str) -> None:
+def test_colours_follow_the_page_and_synthetic_data_are_labelled(page: str, tmp_path: Path) -> None:
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == len(DRAWN)
     assert all(color not in drawing for drawing in drawings for color in style.DARK)
     assert all('role="img"' in drawing and "<title" in drawing for drawing in drawings)
+    content = document.build(results_folder(tmp_path, sets=SYNTHETIC_SETS))
+    text = render.html(content, tmp_path)
+    assert content.synthetic
+    assert all(words in text for words in ('role="note"', 'class="synthetic"', "Synthetic data. nDCG of each topic"))
+    assert not re.search("are reproduced|printed MQ2008", text)
+    assert 'class="synthetic"' not in page
 
 
 def test_inlining_renames_ids_and_their_uses() -> None:
@@ -113,7 +119,7 @@ def test_inlining_renames_ids_and_their_uses() -> None:
     assert not re.search("metadata|<!--", found)
 
 
-def test_all_parts_are_there_in_their_order(page: str, results: Path) -> None:
+def test_all_parts_are_there_in_order_with_remarks_for_missing_figures(page: str, results: Path) -> None:
     titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", page)
     assert titles[:3] == ["Findings", "Methods", "Table 5.1"]
     assert titles[-1] == "Provenance"
@@ -122,9 +128,6 @@ def test_all_parts_are_there_in_their_order(page: str, results: Path) -> None:
     assert 'class="sortable"' in page
     tables_of_it = [block for block in document.build(results).sections[2].blocks if isinstance(block, TableBlock)]
     assert page.count("<button") == sum(len(block.header) for block in tables_of_it if block.sortable)
-
-
-def test_a_remark_stands_in_the_place_of_a_missing_figure_alone(results: Path) -> None:
     remarks = {name: f"`make {name}` makes it." for name in ("figure_5_2", *DRAWN)}
     page = render.html(document.build(results, figures=Figures(results, remarks)), results, "../a&b.html")
     caption = figures.figure_specs()["figure_5_2"].caption
@@ -143,15 +146,6 @@ def test_both_shapes_have_fixed_bytes(results: Path, tmp_path: Path) -> None:
     pdf = contents(tmp_path / "a")["rankbound.pdf"]
     assert pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf
-
-
-def test_synthetic_data_are_labelled_and_never_compared(tmp_path: Path, page: str) -> None:
-    content = document.build(results_folder(tmp_path, sets=SYNTHETIC_SETS))
-    text = render.html(content, tmp_path)
-    assert content.synthetic
-    assert all(words in text for words in ('role="note"', 'class="synthetic"', "Synthetic data. nDCG of each topic"))
-    assert not re.search("are reproduced|printed MQ2008", text)
-    assert 'class="synthetic"' not in page
 
 
 def test_findings_follow_the_numbers(tmp_path: Path) -> None:
@@ -294,16 +288,7 @@ def test_every_labelled_part_is_told_with_its_panel_and_values(svg: str) -> None
     ])  # fmt: skip
 
 
-def test_a_pdf_and_the_drawing_itself_do_not_depend_on_the_titles(folder: Path, svg: str) -> None:
-    assert (folder / "a.pdf").read_bytes() == (folder / "untold.pdf").read_bytes()
-    assert "part-" not in svg
-    figure = told_figure()
-    with marked(figure) as told:
-        assert len(told) == len({part.artist.get_gid() for part in told})
-    assert all(artist.get_gid() is None for artist in figure.findobj())
-
-
-def test_the_page_says_each_part_once_and_never_hides_them_behind_an_image(svg: str) -> None:
+def test_the_page_says_each_part_once_and_drawings_do_not_depend_on_it(svg: str, folder: Path) -> None:
     page = inline_svg(svg, "figure_1_1", "All of it")
     assert re.match(r'<svg [^>]*role="group"', page)
     told = re.findall(r'<(?:g|path|use) role="img"[^>]*><title>([^<]*)', page)
@@ -311,6 +296,12 @@ def test_the_page_says_each_part_once_and_never_hides_them_behind_an_image(svg: 
     assert len(re.findall("<title>", page)) == len(told) + page.count('aria-hidden="true"') == len(titles(svg))
     without = inline_svg(re.sub("<title>.*?</title>", "", svg, flags=re.DOTALL), "figure_1_1", "All of it")
     assert re.match(r'<svg [^>]*role="img"', without)
+    assert (folder / "a.pdf").read_bytes() == (folder / "untold.pdf").read_bytes()
+    assert "part-" not in svg
+    figure = told_figure()
+    with marked(figure) as told:
+        assert len(told) == len({part.artist.get_gid() for part in told})
+    assert all(artist.get_gid() is None for artist in figure.findobj())
 
 
 @pytest.mark.parametrize("name", ["figure_3_2", "figure_neural_links"])

@@ -58,7 +58,7 @@ def decoded(content: bytes) -> npt.NDArray[np.int64]:
     return decode_image(content, "here").astype(int)
 
 
-def test_pixels_are_red_green_blue_in_rows_and_means_of_what_they_cover() -> None:
+def test_pixels_are_rgb_in_rows_means_of_what_they_cover_and_upright() -> None:
     halves = np.zeros((3, 144, 128), dtype=np.uint8)
     halves[0, :, :64], halves[2, 72:] = 200, 100
     pixels = decoded(encode_image(halves))
@@ -71,9 +71,6 @@ def test_pixels_are_red_green_blue_in_rows_and_means_of_what_they_cover() -> Non
     fine = np.indices((200, 200)).sum(0) % 2 * 200  # a chessboard: skipping pixels would leave 0 and 200
     pixels = decoded(encode_image(np.stack([fine] * 3).astype(np.uint8), quality=100))
     np.testing.assert_allclose(pixels[:, 5:-5, 5:-5], 100, atol=4)
-
-
-def test_other_colours_become_rgb_and_a_turned_camera_is_turned_back() -> None:
     for mode in ("L", "CMYK"):
         grey = Image.fromarray(np.full((120, 120, 3), 90, np.uint8)).convert(mode)
         np.testing.assert_allclose(decoded(saved(grey, "JPEG", quality=100)), 90, atol=3)

@@ -238,15 +238,7 @@ def test_a_legend_is_no_wider_than_its_figure(names: tuple[str, ...]) -> None:
         assert len(legend.texts) == len(names)
 
 
-def test_a_remark_writes_commands_as_they_are_typed() -> None:
-    text = f"Nothing to draw.\nWhat is missing {'is far too long for one line, ' * 6}: `tool weights --help` says more."
-    (panel,) = style.remark(text).axes
-    lines = [line.get_text() for line in panel.texts]
-    assert "tool weights --help" in lines
-    assert " ".join(lines) == text.replace("`", "").replace("\n", " ")
-
-
-def test_signs_touch_no_step_and_lines_differ_without_colour() -> None:
+def test_signs_touch_no_step_lines_differ_and_remarks_show_commands() -> None:
     figure = figures.draw("figure_neural_8")
     figure.draw_without_rendering()
     for panel in figure.axes:
@@ -255,6 +247,11 @@ def test_signs_touch_no_step_and_lines_differ_without_colour() -> None:
         assert len({box.y0 for box in signs}) <= 1
     assert len({(str(look.dashes), look.marker) for look in style.SERIES}) == len(style.SERIES)
     assert len({str(look.dashes) for look in style.BOUNDING_STYLES.values()}) == len(style.BOUNDING_STYLES)
+    text = f"Nothing to draw.\nWhat is missing {'is far too long for one line, ' * 6}: `tool weights --help` says more."
+    (panel,) = style.remark(text).axes
+    lines = [line.get_text() for line in panel.texts]
+    assert "tool weights --help" in lines
+    assert " ".join(lines) == text.replace("`", "").replace("\n", " ")
 
 
 test_mistakes_are_named = refusals(problems("figures"), lambda words: run("figure", *words.split()), ConfigError)

@@ -278,7 +278,7 @@ def test_min_max_equalises_the_influence_of_informative_lists(metric: str) -> No
     assert (bound_weights(metric, "none", FLAT, LISTS.offsets) == (ranges > 0)).all()
 
 
-def test_graded_lists_have_weights_but_none_by_the_distribution_bound() -> None:
+def test_graded_lists_have_affine_weights_and_nrbp_weighs_by_pairs() -> None:
     relevance, offsets = [2, 0, 1, 2, 2, 0, 0, 1], [0, 3, 5, 8]
     low, high = rb.extremes("nDCG", relevance, offsets)
     weights = bound_weights("nDCG", "min-max", relevance, offsets)
@@ -286,6 +286,10 @@ def test_graded_lists_have_weights_but_none_by_the_distribution_bound() -> None:
     assert weights[1] == 0, "all orders of two items of one grade are alike"
     with pytest.raises(ValueError, match=r"bound distribution: found no list weights; expected an affine bound"):
         bound_weights("nDCG", "distribution", FLAT, LISTS.offsets)
+    for bound in AFFINE:
+        assert weights(bound, "nRBP") == pytest.approx(weights("pairs^-1"))
+    with pytest.raises(ConfigError, match=r"list_weights: pairs\^-1 has no weights for AP: no training list is inform"):
+        list_weights(ListWeights.of("pairs^-1"), "AP", [1, 1, 0], [0, 2, 3], np.random.default_rng(0))
 
 
 class Table(nn.Module):
@@ -365,13 +369,6 @@ def test_weights_have_mean_one_over_the_informative_lists_and_are_zero_elsewhere
     assert found[[2, 3]].tolist() == [0, 0]
     if text in POWERS:
         assert found[INFORMATIVE] == pytest.approx(POWERS[text] / POWERS[text].mean()), "proportional to its number"
-
-
-def test_boundings_of_nrbp_weigh_by_pairs_and_uninformative_lists_fail() -> None:
-    for bound in AFFINE:
-        assert weights(bound, "nRBP") == pytest.approx(weights("pairs^-1"))
-    with pytest.raises(ConfigError, match=r"list_weights: pairs\^-1 has no weights for AP: no training list is inform"):
-        list_weights(ListWeights.of("pairs^-1"), "AP", [1, 1, 0], [0, 2, 3], np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("text", ["pairs^-1", "expectation-max"])

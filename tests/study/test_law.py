@@ -154,7 +154,7 @@ def one_loss(instances: Instances, tmp_path_factory: pytest.TempPathFactory) -> 
     return found(instances, tmp_path_factory.mktemp("one_loss"), only="nRBP")
 
 
-def test_the_line_has_the_planted_slope_through_zero(planted: Law) -> None:
+def test_the_line_has_the_planted_slope_and_same_weights_count_once(planted: Law) -> None:
     line = planted.line()
     assert line["slope"] == pytest.approx(SLOPE, abs=0.0004)
     assert line["slope_low"] < SLOPE < line["slope_high"] < 0
@@ -163,10 +163,7 @@ def test_the_line_has_the_planted_slope_through_zero(planted: Law) -> None:
     without = [one for one in planted.lines if one["predictor"] == MISMATCH and one["cells"].startswith("without")]
     assert [one["cells"] for one in without] == ["without movielens", "without mq2008-label1"]
     assert all(one["slope"] == pytest.approx(SLOPE, abs=0.0006) for one in without)
-
-
-def test_cells_with_the_same_relative_weights_count_once(planted: Law) -> None:
-    """The affine bounds of nRBP, and the weights pairs^-1 of the experiment, are one training."""
+    # The affine bounds of nRBP, and the weights pairs^-1 of the experiment, are one training.
     of_pairs = [one for one in planted.effects if one.cell.loss == "nRBP" and one.cell.column == COLUMNS[0]]
     same = {(one.origin, one.cell.bounding): one.same_as for one in of_pairs}
     assert same[BOUNDS, "min-max"] == ""
@@ -348,15 +345,12 @@ def test_planted_gaps_decide(
     assert row["difference"] == pytest.approx(planted - effects.get(str(row["deciding"]), 0.0), abs=0.003)
 
 
-def test_noise_leaves_a_prediction_undecided_and_its_size_is_judged_apart_from_the_direction() -> None:
+def test_noise_leaves_predictions_undecided_and_the_correction_is_over_all() -> None:
     assert outcome(best(), {"pairs^0.5": 0.002}, chance=0.2, training=0.02)["outcome"] == UNDECIDED
     for size, as_sized in (([0.01, 0.03], True), ([0.03, 0.05], False), ([0.001, 0.01], False)):
         row = outcome(best(size=size), ABOVE)
         assert (row["outcome"], row["as_sized"]) == (HELD, as_sized)
-
-
-def test_the_correction_is_over_all_predictions_and_missing_runs_are_said() -> None:
-    """One result, alone and among twenty predictions that did not run."""
+    # One result, alone and among twenty predictions that did not run.
     one, lacking = best(against=["none"]), best(loss="nDCG", id="lacking")
     held = world({"pairs^0.5": 0.002}).draw()
     alone = predicted_table(held, [one]).row(0, named=True)
@@ -417,7 +411,9 @@ def released(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Released:
     return unpack(file, tmp_path_factory.mktemp("unpacked"))
 
 
-def test_the_law_is_that_of_the_results(study: tuple[Path, Evidence, list[Path]], released: Released) -> None:
+def test_law_and_verdicts_are_those_of_the_results(
+    study: tuple[Path, Evidence, list[Path]], released: Released
+) -> None:
     _, made, paths = study
     one, other = (
         law(evidence, {column: read_instances(path) for column, path in zip(COLUMNS, own, strict=True)})
@@ -429,10 +425,7 @@ def test_the_law_is_that_of_the_results(study: tuple[Path, Evidence, list[Path]]
         assert a.contrast.mean == pytest.approx(b.contrast.mean, abs=1e-7)
     assert other.line() is not None
     assert other.line()["slope"] == pytest.approx(SLOPE, abs=0.0004)  # type: ignore[index]
-
-
-def test_verdicts_are_those_of_the_results(study: tuple[Path, Evidence, list[Path]], released: Released) -> None:
-    """The evidence decides again what it can, and keeps what takes metrics that it lacks."""
+    # The evidence decides again what it can, and keeps what takes metrics that it lacks.
     decided, expected = released.decided(), verdict_table.read(study[0] / "tables" / "table_claims.csv")
     assert decided.select("id", "verdict", "reason").equals(expected.select("id", "verdict", "reason"))
     assert len(set(decided["verdict"])) > 2

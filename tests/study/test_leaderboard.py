@@ -155,11 +155,15 @@ def test_several_seeds_widen_the_interval_by_their_own_variance(tmp_path: Path) 
     assert row_of(table, MLP)["best_difference"] == pytest.approx(-(0.05 + noise(2)[SCORED]).mean())
 
 
-def test_groups_of_lengths_hold_every_list_once() -> None:
+def test_groups_of_lengths_hold_every_list_and_need_trained_models(tmp_path: Path) -> None:
     for lengths in ([3], [2, 2, 2], list(range(1, 100)), [1] * 50 + [7, 7, 90]):
         groups = groups_of(np.array(lengths))
         assert all(sum(low <= length <= high for low, high in groups) == 1 for length in lengths)
         assert len(groups) <= 6
+    scores = PlantedSystems(tmp_path).add(control("random"), LEVEL)
+    made = leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=MINE)
+    assert made.table.is_empty()
+    assert made.beside["_summary.json"] == {"margin": 0.01, "data_sets": []}
 
 
 def test_topics_and_lengths_stand_beside_the_table(tmp_path: Path) -> None:
@@ -174,13 +178,6 @@ def test_topics_and_lengths_stand_beside_the_table(tmp_path: Path) -> None:
     assert best["n_topics"].sum() == 54
     weighted = (best["mean"] * best["n_topics"]).sum() / 54
     assert weighted == pytest.approx(SCORES[BOUNDED][SCORED].mean())
-
-
-def test_without_trained_models_there_are_no_rows(tmp_path: Path) -> None:
-    scores = PlantedSystems(tmp_path).add(control("random"), LEVEL)
-    made = leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=MINE)
-    assert made.table.is_empty()
-    assert made.beside["_summary.json"] == {"margin": 0.01, "data_sets": []}
 
 
 # Trainings on lists whose truth is known, up to the leaderboard: a linear signal is found, and none is not
@@ -310,7 +307,7 @@ def sections(folder: Path) -> dict[str, ReportSection]:
     return {section.anchor: section for section in document.build(folder).sections}
 
 
-def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> None:
+def test_the_first_finding_says_what_is_best_and_both_means_are_named(results: Path) -> None:
     first, second, *_ = sections(results)["findings"].findings
     best = LEVEL + 0.05 + noise(2)
     assert first.headline.startswith("web-label1: mlp trained on nDCG with min-max bounding ranks best by validation")
@@ -325,9 +322,6 @@ def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> N
     difference = (best - LEVEL - noise(1))[SCORED].mean()
     assert rows["mlp, nDCG, unbounded (rank 2)"][0] == f"+{difference:.4f}"
     assert second.headline == "Bounding improves 1 of 1 case significantly and degrades 0."
-
-
-def test_both_means_of_a_system_are_named_where_they_stand(results: Path) -> None:
     found = sections(results)
     board, table = found["leaderboard"].blocks[0], found["table-5-1"].blocks[0]
     assert "Every topic counts once here, and every fold once in Table 5.1, which has the mean of the folds' means" in (

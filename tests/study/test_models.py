@@ -74,8 +74,16 @@ def test_same_generator_same_start_other_seed_other_start(build: Callable[..., A
     assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-def test_a_linear_model_learns_nothing_where_no_example_has_a_feature() -> None:
-    """More features than examples: its weights stay a combination of the examples, from zero on."""
+def test_scaled_features_are_standard_and_linear_models_need_examples() -> None:
+    features = torch.tensor([[1.0, 5.0, 1e6], [2.0, 5.0, 1e6 + 1], [6.0, 5.0, 1e6 + 2]])
+    scale = StandardScale.of_features(features)
+    scaled = scale(features)
+    torch.testing.assert_close(scaled.mean(0), torch.zeros(3), atol=1e-6, rtol=0)
+    torch.testing.assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 0.0, 1.0]), atol=1e-5, rtol=0)
+    again = StandardScale(torch.zeros(3), torch.ones(3))
+    again.load_state_dict(scale.state_dict())
+    assert torch.equal(again(features), scaled)
+    # More features than examples: its weights stay a combination of the examples, from zero on.
     features = torch.tensor([[1.0, 2.0, 0.0], [0.0, 1.0, 0.0]])
     model = Linear(3)
     assert torch.equal(model(features), torch.zeros(2))
@@ -88,17 +96,6 @@ def test_a_linear_model_learns_nothing_where_no_example_has_a_feature() -> None:
     weight = model.weight.detach()
     assert float(weight[2]) == 0
     assert float(weight[0]) != 0
-
-
-def test_scaled_features_have_mean_0_and_deviation_1_on_the_items_they_were_fitted_to() -> None:
-    features = torch.tensor([[1.0, 5.0, 1e6], [2.0, 5.0, 1e6 + 1], [6.0, 5.0, 1e6 + 2]])
-    scale = StandardScale.of_features(features)
-    scaled = scale(features)
-    torch.testing.assert_close(scaled.mean(0), torch.zeros(3), atol=1e-6, rtol=0)
-    torch.testing.assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 0.0, 1.0]), atol=1e-5, rtol=0)
-    again = StandardScale(torch.zeros(3), torch.ones(3))
-    again.load_state_dict(scale.state_dict())
-    assert torch.equal(again(features), scaled)
 
 
 # Penalised regressions against their optimality conditions

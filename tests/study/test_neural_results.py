@@ -185,17 +185,6 @@ def test_readings_of_classifiers_and_fits_of_regressions_follow_scores(pixels: N
     assert "BothRight" not in pixels.scores.filter(pl.col("family") == "rank")["metric"].to_list()
 
 
-def test_methods_that_have_not_run_are_named_with_their_printed_score(pixels: NeuralTable, study: Evidence) -> None:
-    missing = pixels.scores.filter(pl.col("ours").is_null())
-    assert set(missing["method"]) == {"DirectRanker", "Reg-RF", "Reg-Boost", "Class-RF", "Class-Boost"}
-    assert missing["printed"].null_count() == 0
-    table = neural_table(FEATURES, study.runs, study.epochs)
-    assert table.scores["ours"].null_count() == len(table.scores) == 12
-    assert "published weights" in neural.texts(table.scores, FEATURES).markdown
-    # RankCNN is printed as a dash.
-    assert table.scores["printed"].null_count() == 1
-
-
 def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
     made = write_study(tmp_path, web="synthetic-mq2008-label1", faces="synthetic-aaf")
     for about in (QUERIES, PIXELS):
@@ -232,7 +221,7 @@ def test_shares_are_even_at_one_half_and_only_pairs_of_two_ages_are_read(study: 
 # Layout, names, facts
 
 
-def test_data_sets_have_their_tables_and_titles() -> None:
+def test_data_sets_have_tables_and_methods_without_runs_printed_scores(pixels: NeuralTable, study: Evidence) -> None:
     tables = {"mq2008-label1": 1, "mslr-web10k-label2": 1, "aaf": 2, "synthetic-aaf-vgg16": 3}
     assert {name: table_of(name).number for name in tables} == tables
     with pytest.raises(ConfigError, match="there is no 'table_neural_4'"):
@@ -240,6 +229,14 @@ def test_data_sets_have_their_tables_and_titles() -> None:
     names = ["mslr-web10k-label2", "mslr-web10k-graded", "mslr-web10k-label1", "mq2008-label2"]
     assert [QUERIES.is_on(name) for name in names] == [True, False, False, False]
     assert data_set_title("mslr-web10k-graded") == "MSLR-WEB10K (graded)"
+    missing = pixels.scores.filter(pl.col("ours").is_null())
+    assert set(missing["method"]) == {"DirectRanker", "Reg-RF", "Reg-Boost", "Class-RF", "Class-Boost"}
+    assert missing["printed"].null_count() == 0
+    table = neural_table(FEATURES, study.runs, study.epochs)
+    assert table.scores["ours"].null_count() == len(table.scores) == 12
+    assert "published weights" in neural.texts(table.scores, FEATURES).markdown
+    # RankCNN is printed as a dash.
+    assert table.scores["printed"].null_count() == 1
 
 
 @pytest.mark.parametrize(

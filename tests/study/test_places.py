@@ -402,7 +402,7 @@ def test_memory_is_that_of_a_step(total: float, available: float, level: str, mo
     assert "a training of mine, takes about 5.0 GB" in text
 
 
-def test_programs_and_disk_space_that_are_wanting_are_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_are_notes_and_kernels_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [tmp_path / "not/yet", tmp_path]
     (finding,) = doctor.disk(folders)  # both on one disk
     assert str(folders[0]) in finding.text
@@ -411,6 +411,14 @@ def test_programs_and_disk_space_that_are_wanting_are_notes(tmp_path: Path, monk
     monkeypatch.setenv("PATH", "")
     notes = texts_of(list(doctor.tools([])), NOTE)
     assert [text.split(" was not found")[0] for text in notes] == list(doctor.OPTIONAL)
+    monkeypatch.setattr("rankbound.kernels.compiler.cache_folder", lambda: tmp_path)
+    assert "0 compiled modules" in doctor.kernels().text
+    (tmp_path / "module.nbi").touch()
+    assert "1 compiled module in" in doctor.kernels().text
+    monkeypatch.setattr("rankbound.kernels.compiler.cache_folder", lambda: None)
+    assert doctor.kernels().level == NOTE
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    assert "RANKBOUND_FAST=0" in doctor.kernels().text
 
 
 def test_a_gpu_that_torchs_build_cannot_use_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,17 +434,6 @@ def test_a_gpu_that_torchs_build_cannot_use_is_a_note(tmp_path: Path, monkeypatc
         program.chmod(0o755)
         (text,) = texts_of([doctor.accelerators()], level)
         assert text.startswith(said)
-
-
-def test_compiled_kernels_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rankbound.kernels.compiler.cache_folder", lambda: tmp_path)
-    assert "0 compiled modules" in doctor.kernels().text
-    (tmp_path / "module.nbi").touch()
-    assert "1 compiled module in" in doctor.kernels().text
-    monkeypatch.setattr("rankbound.kernels.compiler.cache_folder", lambda: None)
-    assert doctor.kernels().level == NOTE
-    monkeypatch.setenv("RANKBOUND_FAST", "0")
-    assert "RANKBOUND_FAST=0" in doctor.kernels().text
 
 
 def test_a_line_is_marked_by_its_level_and_no_name_breaks_it() -> None:

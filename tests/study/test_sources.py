@@ -123,7 +123,7 @@ def test_content_counts_whatever_line_ends(
         check_content(SOURCE, pack_it(tmp_path / "x", wrong))
 
 
-def test_line_ends_count_where_the_source_says_so(tmp_path: Path) -> None:
+def test_line_ends_count_where_the_source_says_so_and_members_are_given(tmp_path: Path) -> None:
     as_shipped = changed(SOURCE, line_ends="as-is")
     check_content(as_shipped, packed(tmp_path / "x.zip"))
     with pytest.raises(SourceError, match=r"expected [0-9a-f]{64} \(sha256\), found"):
@@ -134,6 +134,13 @@ def test_line_ends_count_where_the_source_says_so(tmp_path: Path) -> None:
     check_content(as_lf, packed(tmp_path / "x.zip", across.replace(b"\n", b"\r\n")))
     odd = b"a\rb\r"
     check_content(changed(SOURCE, members={"S1.txt": sha(odd)}), packed(tmp_path / "x.zip", odd))
+    raw = raw_file("movielens", pack(tmp_path / "x.zip", ratings("4.0")))
+    assert [member.name for member in raw.members] == list(ratings("4.0"))
+    with raw.open(raw.find("tags.csv")) as stream:
+        assert stream.read() == b"tags\r\n"
+    assert dict(raw.read(["ml-latest-small/links.csv"])) == {"ml-latest-small/links.csv": b"links\r\n"}
+    with pytest.raises(DataError, match=r"x\.zip: expected exactly one member 'users\.csv', found 0"):
+        raw.find("users.csv")
 
 
 def test_folders_and_single_files_are_known_by_names_and_contents(tmp_path: Path) -> None:
@@ -368,16 +375,6 @@ def test_the_publishers_own_sums_hold(run: Run, words: tuple[str, str], content:
     assert [path.name for path in Path().iterdir()] == ([] if content is None else ["x"])
 
 
-def test_a_raw_file_gives_the_members_of_its_archive(tmp_path: Path) -> None:
-    raw = raw_file("movielens", pack(tmp_path / "x.zip", ratings("4.0")))
-    assert [member.name for member in raw.members] == list(ratings("4.0"))
-    with raw.open(raw.find("tags.csv")) as stream:
-        assert stream.read() == b"tags\r\n"
-    assert dict(raw.read(["ml-latest-small/links.csv"])) == {"ml-latest-small/links.csv": b"links\r\n"}
-    with pytest.raises(DataError, match=r"x\.zip: expected exactly one member 'users\.csv', found 0"):
-        raw.find("users.csv")
-
-
 def test_nothing_else_opens_archives() -> None:
     """A reader that needs no `RawFile` would take any content: it has to be written another way."""
     allowed = {Path(str(module.__file__)) for module in (*READERS, doctor)}  # `doctor` asks which readers there are
@@ -432,7 +429,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     return (pack if request.param == "zip" else make_rar)(tmp_path / "archive.bin", MEMBERS)
 
 
-def test_members_are_found_by_the_end_of_their_path_and_come_out_as_they_went_in(archive: Path) -> None:
+def test_members_come_out_as_they_went_in_in_any_step(archive: Path) -> None:
     members = list_members(archive)
     assert {member.name: member.size for member in members} == {name: len(data) for name, data in MEMBERS.items()}
     for name, data in MEMBERS.items():
@@ -443,9 +440,6 @@ def test_members_are_found_by_the_end_of_their_path_and_come_out_as_they_went_in
         find_member(members, "2.txt", archive)
     with pytest.raises(DataError, match=r"there is no member 'S9\.txt'"):
         content(archive, "S9.txt")
-
-
-def test_streams_are_read_in_any_step_and_may_be_left_in_the_middle(archive: Path) -> None:
     with open_member(archive, "MQ2008/S1.txt") as stream:
         assert b"".join(iter(lambda: stream.read(777), b"")) == MEMBERS["MQ2008/S1.txt"]
     opened = open_member(archive, "MQ2008/S1.txt")
@@ -504,14 +498,7 @@ def test_unsafe_archives_are_refused(tmp_path: Path, name: str) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.bin"]
 
 
-def test_sizes_within_the_limits_are_accepted_and_ambiguous_members_not_chosen_from(tmp_path: Path) -> None:
-    assert len(list_members(pack(tmp_path / "x.zip", SIZES), Limits(2, 1000, 1500))) == 2
-    path = pack(tmp_path / "x.zip", {"a/S1.txt": b"", "b/S1.txt": b""})
-    with pytest.raises(DataError, match=r"found 2; the archive has a/S1\.txt, b/S1\.txt"):
-        find_member(list_members(path), "S1.txt", path)
-
-
-def test_damage_is_found_and_a_bomb_stops_at_the_size_that_it_declares(tmp_path: Path) -> None:
+def test_damage_and_bombs_are_found_within_the_limits(tmp_path: Path) -> None:
     endless = archives._checked_blocks(repeat(b"x" * 64), "bomb.zip", size=1000)
     with pytest.raises(DataError, match=r"bomb\.zip: cannot be unpacked \(read \d+ bytes, but it declares 1000"):
         b"".join(endless)
@@ -524,6 +511,10 @@ def test_damage_is_found_and_a_bomb_stops_at_the_size_that_it_declares(tmp_path:
         path = changed_zip(tmp_path / "x.zip", flipped(lambda _: 120, 0x10), MEMBERS, method=method)
         with pytest.raises(DataError, match=r"cannot be unpacked.*fetch it again"):
             content(path, "MQ2008/S1.txt")
+    assert len(list_members(pack(tmp_path / "x.zip", SIZES), Limits(2, 1000, 1500))) == 2
+    path = pack(tmp_path / "x.zip", {"a/S1.txt": b"", "b/S1.txt": b""})
+    with pytest.raises(DataError, match=r"found 2; the archive has a/S1\.txt, b/S1\.txt"):
+        find_member(list_members(path), "S1.txt", path)
 
 
 def test_every_truncated_archive_is_a_data_error(archive: Path) -> None:

@@ -157,9 +157,7 @@ def test_topics_are_dealt_to_parts_and_held_out_for_validation_at_random(tmp_pat
 
 
 @pytest.mark.parametrize(("sizes", "options", "topics", "message"), problems("splits of lists"))
-def test_what_contradicts_itself_is_refused(
-    tmp_path: Path, sizes: Any, options: Any, topics: str, message: str
-) -> None:
+def test_contradictions_are_refused(tmp_path: Path, sizes: Any, options: Any, topics: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         split(tmp_path, sizes and parts(*sizes), list(topics), **options)
     assert not (tmp_path / "splits.parquet").exists()
@@ -308,7 +306,7 @@ def test_training_lists_do_not_depend_on_tests_and_users_keep_one_mixed_ratio() 
     assert set().union(*ratios.values()) == {1, 2}
 
 
-def test_popular_draws_follow_the_successive_scheme() -> None:
+def test_popular_draws_follow_the_successive_scheme_and_parts_are_alike() -> None:
     """The probability of each set is a sum over its orders of draws, each proportional to the remaining weights."""
     weights, random, draws = np.array([1, 2, 3, 6]), np.random.default_rng(3), 6000
     sets = list(combinations(range(4), 2))
@@ -321,10 +319,7 @@ def test_popular_draws_follow_the_successive_scheme() -> None:
     assert sum(expected) == pytest.approx(draws)
     assert chisquare(list(counts.values()), expected).pvalue > 0.01
     assert weighted_draw(random, weights, 4).tolist() == [0, 1, 2, 3]
-
-
-def test_parts_of_popular_draws_are_alike() -> None:
-    """The first items drawn are the most popular: the parts share them out at random."""
+    # The first items drawn are the most popular: the parts share them out at random.
     drawing = replace(DRAWING, nsr=1, sampling=Sampling(POPULARITY, POPULARITY))
     found: dict[str, list[float]] = {"train": [], "test": []}
     for seed in range(60):

@@ -68,12 +68,6 @@ def test_the_configurations_of_whole_studies_are_valid(
         assert "experiment" not in found
 
 
-def test_the_options_in_the_help_of_a_training_are_whole() -> None:
-    words = shlex.split(BY_NAME["job"].help)
-    given = [after for word, after in pairwise(words) if word == "--options"]
-    assert [TrainingJob.parse(options).method for options in given] == ["", "Rank-LR"]
-
-
 # The page on extensions: its modules, and one of a claim, are all that a figure, a table and a claim need
 
 PAGE = (ROOT / "docs" / "extend.md").read_text("utf-8")
@@ -139,7 +133,9 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _NUMBER = re.compile(r"[-+]?\d+\.\d+")
 
 
-def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_on_statistics_runs_and_its_flags_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     tables = []
@@ -163,9 +159,6 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     # The last block prints the intervals and Holm's p-values of the first table, of a family of two.
     shown = [line.split() for line in printed.splitlines()]
     assert [line[0] for line in shown] == re.findall(r"^(?:nDCG@10|AP) .*? ([-+]\d\.\d{4}) ", tables[0], re.MULTILINE)
-
-
-def test_every_flag_that_is_named_exists(capsys: pytest.CaptureFixture[str]) -> None:
     for program in (cli, study):
         with pytest.raises(SystemExit):
             program.main(["compare", "--help"])
@@ -206,7 +199,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [place for place in places if not place.exists() and place not in written] == []
 
 
-def test_targets_sections_and_places_of_steps_that_are_named_exist(capsys: pytest.CaptureFixture[str]) -> None:
+def test_targets_sections_options_and_places_of_steps_exist(capsys: pytest.CaptureFixture[str]) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in set(re.findall(r"^make (\w+)|`make (\w+)`", README, flags=re.MULTILINE)):
         name = next(filter(None, target))
@@ -218,6 +211,9 @@ def test_targets_sections_and_places_of_steps_that_are_named_exist(capsys: pytes
     cells = re.findall(r"^\| (`.+?) \|", page, flags=re.MULTILINE)
     named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
     assert sorted(named) == sorted(yaml.safe_load((ROOT / "config.yaml").read_text("utf-8")))
+    words = shlex.split(BY_NAME["job"].help)
+    given = [after for word, after in pairwise(words) if word == "--options"]
+    assert [TrainingJob.parse(options).method for options in given] == ["", "Rank-LR"]
 
 
 @pytest.mark.parametrize(("program", "of"), [("rankbound", cli), ("python -m rankbound_study", study)])

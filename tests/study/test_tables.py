@@ -70,7 +70,7 @@ def test_means_are_those_of_lists_spelled_out(runs: Path, table: pl.DataFrame, d
     assert (found["n_skipped"] > 0) == (nsr is None), "queries without a relevant document"
 
 
-def test_printed_scores_stand_beside_the_metric_and_data_that_they_are_of(table: pl.DataFrame, tmp_path: Path) -> None:
+def test_printed_scores_stand_beside_their_data_and_marks_are_set(table: pl.DataFrame, tmp_path: Path) -> None:
     found = cell(table, dataset="movielens", nsr=3, loss="nDCG", bounding="distribution")
     assert found["published"] == 0.8346
     assert found["difference"] == pytest.approx(found["ours"] - 0.8346, abs=1e-15)
@@ -87,6 +87,17 @@ def test_printed_scores_stand_beside_the_metric_and_data_that_they_are_of(table:
     assert synthetic["published"].is_null().all()
     facts = table_5_1.summarise(synthetic)
     assert (facts["synthetic"], facts["cells"], facts["mq2008"]["fits"]) == (True, {}, {})
+    block = table_5_1.block(table, "published protocol")
+    assert [title.split()[0] for title in block.header[3:]] == ["MovieLens"] * 3 + ["MQ2008"] * 2
+    trained = [row for row in block.rows if row[0].text == row[2].text == "nDCG"]
+    assert [name.text for _, name, *_ in trained] == ["unbounded", *BOUNDINGS[1:]]
+    for cells in list(zip(*trained, strict=True))[3:]:
+        values = [float(one.text) for one in cells]
+        marks = [(one.strong, one.emphasis) for one in cells]
+        assert marks == [(value == max(values), value > values[0]) for value in values]
+    text = table_5_1.texts(table).markdown
+    assert "(0.9659)" in text, "a printed score"
+    assert "±" not in text
 
 
 def test_protocols_are_never_mixed_and_variants_have_rows_of_their_own(tmp_path: Path) -> None:
@@ -135,20 +146,6 @@ def test_the_summary_and_the_metrics_count_what_the_table_holds(table: pl.DataFr
     assert set(nested) == {"movielens-nsr1", "movielens-nsr2", "movielens-nsr3", "mq2008-label1", "mq2008-label2"}
     assert set(nested["movielens-nsr1"]["nDCG"]["nDCG"]) == set(BOUNDINGS)
     assert set(nested["mq2008-label2"]["controls"]["AP"]) == {"random", "popularity", "oracle"}
-
-
-def test_the_layout_marks_the_best_and_the_increases(table: pl.DataFrame) -> None:
-    block = table_5_1.block(table, "published protocol")
-    assert [title.split()[0] for title in block.header[3:]] == ["MovieLens"] * 3 + ["MQ2008"] * 2
-    trained = [row for row in block.rows if row[0].text == row[2].text == "nDCG"]
-    assert [name.text for _, name, *_ in trained] == ["unbounded", *BOUNDINGS[1:]]
-    for cells in list(zip(*trained, strict=True))[3:]:
-        values = [float(one.text) for one in cells]
-        marks = [(one.strong, one.emphasis) for one in cells]
-        assert marks == [(value == max(values), value > values[0]) for value in values]
-    text = table_5_1.texts(table).markdown
-    assert "(0.9659)" in text, "a printed score"
-    assert "±" not in text
 
 
 def test_the_command_writes_every_form_twice_the_same(runs: Path, tmp_path: Path) -> None:
@@ -345,7 +342,7 @@ def random_order(dataset: str, ours: float) -> Row:
     return row(dataset, ours, model="random", loss="none", published=None)
 
 
-def test_a_score_is_reproduced_by_any_reading_of_the_labels_alone() -> None:
+def test_scores_are_reproduced_by_readings_alone_or_named_with_the_nearest() -> None:
     """By no other metric, nor by the honest protocol, whose runs are attempts."""
     other = row("mq2008-label2", 0.701, metric="nRBP(p=0.8)", as_printed=False)
     off = row("mq2008-label1", 0.8)
@@ -357,9 +354,6 @@ def test_a_score_is_reproduced_by_any_reading_of_the_labels_alone() -> None:
     assert (found["n"], found["nearest"]["protocol"]) == (2, "honest")
     assert findings.not_reproduced(attempts_table(row("synthetic-mq2008-label1", 0.8, published=None))) == []
     assert list(findings.attempts_findings([], 60)) == []
-
-
-def test_the_nearest_attempt_is_named_with_its_distance() -> None:
     tried = [row("mq2008-label1", 0.8), row("mq2008-label2", 0.66, metric="nRBP(p=0.8)", as_printed=False)]
     block = findings.ATTEMPTS.of_rows(
         findings.not_reproduced(attempts_table(*tried, random_order("mq2008-label1", 0.75)))

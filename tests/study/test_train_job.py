@@ -463,14 +463,7 @@ def test_controls_have_every_seed_of_the_trainings(tmp_path: Path, repeated: Pat
     assert popular.filter(seed=0)["nDCG"].to_list() != popular.filter(seed=1)["nDCG"].to_list()
 
 
-def test_the_export_refuses_lists_that_differ_between_seeds(tmp_path: Path, repeated: Path) -> None:
-    (tmp_path / "instances").mkdir()
-    (tmp_path / "instances/movielens-nsr1.parquet").write_bytes(repeated.read_bytes())
-    with pytest.raises(Exception, match="its folds were drawn 3 times, so that the seeds of a fold have other lists"):
-        trec_folder.Tested.read(tmp_path, *DataSet("movielens", 1))
-
-
-def test_the_number_of_drawings_is_checked(tmp_path: Path, repeated: Path) -> None:
+def test_drawings_are_counted_and_the_export_refuses_several(repeated: Path, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     table = pq.read_table(repeated)
@@ -482,6 +475,10 @@ def test_the_number_of_drawings_is_checked(tmp_path: Path, repeated: Path) -> No
         write_table(table, path, "instances", sizes, {**kept, REPEATS_KEY: text})
         with pytest.raises(Exception, match=message):
             read_instances(path)
+    (tmp_path / "instances").mkdir()
+    (tmp_path / "instances/movielens-nsr1.parquet").write_bytes(repeated.read_bytes())
+    with pytest.raises(Exception, match="its folds were drawn 3 times, so that the seeds of a fold have other lists"):
+        trec_folder.Tested.read(tmp_path, *DataSet("movielens", 1))
 
 
 def test_every_drawing_selects_its_own_rates(tmp_path: Path, repeated: Path) -> None:
@@ -535,20 +532,12 @@ def test_steps_that_run_networks_use_fixed_algorithms(arguments: list[str], thre
     assert result.stdout.split() == [threads, "True", "False", "False", "False", flushed, "False"]
 
 
-def test_small_numbers_are_themselves_again_after_a_training() -> None:
-    tiny = torch.tensor(1e-38) / 1e3
-    with subnormals_as_zero():
-        inside = float(torch.tensor(1e-38) / 1e3)
-    assert inside == 0 or not torch.set_flush_denormal(False)
-    assert torch.tensor(1e-38) / 1e3 == tiny > 0
-
-
 # Derived seeds are stable and distinct; options are exactly the known keys
 
 DEFAULTS = {"nsr": 1, "share": 0.1, "name": "x", "flag": False}
 
 
-def test_seeds_are_stable_and_distinct_and_options_stand_over_defaults() -> None:
+def test_seeds_are_stable_options_stand_over_defaults_and_small_numbers_return() -> None:
     digest = hashlib.sha256(b'["folds", "movielens", 0]').hexdigest()
     assert derive_seed("folds", "movielens", 0) == int(digest[:16], 16) // 2 == 2053635801640725812
     parts = [(), ("a",), ("a", "b"), ("ab",), ("a", 1), ("a", "1"), ("a", None), ("a,b",), (1, 12), (11, 2), (1.5,)]
@@ -558,6 +547,11 @@ def test_seeds_are_stable_and_distinct_and_options_stand_over_defaults() -> None
     np.random.default_rng(seeds[0])
     assert read_options("{}", DEFAULTS) == DEFAULTS
     assert read_options('{"share": 1, "nsr": 3}', DEFAULTS) == {**DEFAULTS, "share": 1, "nsr": 3}
+    tiny = torch.tensor(1e-38) / 1e3
+    with subnormals_as_zero():
+        inside = float(torch.tensor(1e-38) / 1e3)
+    assert inside == 0 or not torch.set_flush_denormal(False)
+    assert torch.tensor(1e-38) / 1e3 == tiny > 0
 
 
 @pytest.mark.parametrize(

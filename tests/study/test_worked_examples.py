@@ -363,14 +363,11 @@ def test_every_other_printed_value_holds(name: str) -> None:
     assert table.select(pl.col("holds").is_null() == (pl.col("printed") == "")).to_series().all()
 
 
-def test_values_that_the_text_has_lost_are_computed() -> None:
+def test_lost_values_are_computed_and_holds_follows_the_printed_rounding() -> None:
     rbp = worked.worked_table("table_2_3").filter(pl.col("part") == "ideal", pl.col("printed") == "")
     assert dict(rbp.select("row", "ours").rows()) == pytest.approx({"sum": 2.19, "times (1-p)": 0.657})
     expected = worked.worked_table("table_3_1").filter(pl.col("row") == "mean")["ours"].to_list()
     assert expected == pytest.approx([(1 + 1 / log2(3)) / 2, 4 / 6 * (1 + 1 / log2(3) + 1 / 2)], abs=1e-9)
-
-
-def test_holds_follows_the_printed_rounding() -> None:
     for printed, right, wrong in (
         ("0.63", [0.6309, 0.635], [0.6351, 0.6249]),
         ("29/36", [29 / 36], [29 / 36 + 1e-6]),
