@@ -166,7 +166,8 @@ class World:
         return Held(STUDY, frames=frames, with_untrained=True, **paths)  # type: ignore[arg-type]
 
     def files(self, folder: Path, number: int = 0) -> Evidence:
-        """Write them to files, as the workflow does."""
+        """Write them to files, as the workflow does; what is read of evidence is kept by its paths."""
+        folder.mkdir(exist_ok=True)
         paths = {}
         for name, frame in self.frames(number).items():
             contract = "epochs" if "epochs" in name.name else "runs"
@@ -425,6 +426,7 @@ class PlantedSystems:
 
     def files(self) -> StudyFiles:
         """Write the tables, those of variants apart, as the workflow does."""
+        self.folder.mkdir(exist_ok=True)
         paths = {name: self.folder / f"{name}.parquet" for name in self.tables}
         for name, path in paths.items():
             write_table(joined(self.tables[name]), path, "epochs" if "epochs" in name else "runs")

@@ -93,32 +93,26 @@ class TestResamples:
 
 
 class TestContrasts:
-    def test_they_find_what_is_planted(self) -> None:
+    def test_they_find_what_is_planted_and_average_replicas(self) -> None:
         evidence = drawn(study(of_bounded(0.03, of="AP", bounding="min-max", nsr=2)))
         found = contrasts(evidence, cells(evidence, ["AP"]))
         planted = Cell("AP", "min-max", DataSet("movielens", 2), "AP")
         assert found[planted].mean == pytest.approx(0.03, abs=1e-3)
         assert all(abs(one.mean) < 1e-3 for cell, one in found.items() if cell != planted)
         assert {one.margin for one in found.values()} == {0.002}
-
-    def test_of_one_training_nothing_is_shown_to_be_small(self) -> None:
-        """Two folds with one seed have no spread of trainings, and topics alone do not show that losses are alike."""
-        evidence = drawn(ONE_SEED)
-        found = contrasts(evidence, cells(evidence)).values()
-        assert not any(one.is_repeated or one.is_alike or one.is_no_lower for one in found)
-
-    def test_replicas_of_a_loss_are_averaged(self) -> None:
-        """The affine boundings of nRBP are one training: one that scores higher does not stand for all."""
+        # The affine boundings of nRBP are one training: one that scores higher does not stand for all.
         evidence = drawn(study(of_bounded(0.03, of="nRBP", bounding="min-max", nsr=2)))
         cell = Cell("nRBP", "min-max", DataSet("movielens", 2), "nRBP(p=0.95)")
         assert contrast(pair(evidence, cell)).mean == pytest.approx(0.01, abs=1e-3)
         assert contrast(pair(evidence, cell, "expectation")).mean == pytest.approx(0.03, abs=1e-3)
         assert str(cell) == "nRBP with affine bounding on MovieLens at ratio 2"
 
-    def test_rounding_is_no_difference(self) -> None:
+    def test_neither_rounding_nor_one_training_shows_anything(self) -> None:
+        """Two folds with one seed have no spread of trainings, and topics alone do not show that losses are alike."""
+        evidence = drawn(ONE_SEED)
+        found = contrasts(evidence, cells(evidence)).values()
+        assert not any(one.is_repeated or one.is_alike or one.is_no_lower for one in found)
         assert estimate(np.full((5, 2, 3), 1e-17)).p_value() == 1
-
-    def test_mq2008_comes_from_its_first_label(self) -> None:
         assert {cell.column.dataset for cell in cells(drawn(STILL))} == {"movielens", "mq2008-label1"}
 
 
@@ -128,7 +122,7 @@ class TestContrasts:
 class TestDistances:
     column = DataSet("movielens", 1)
 
-    def test_the_largest_one_is_scipys(self) -> None:
+    def test_the_largest_one_is_scipys_and_chance_is_not_significant(self) -> None:
         evidence = drawn(study(of_bounded(0.05, of="AP", bounding="min-max"), topics=30))
         of = pair(evidence, Cell("AP", "min-max", self.column, "AP"))
         expected = stats.ks_2samp(of.a.ravel(), of.b.ravel()).statistic
@@ -136,8 +130,6 @@ class TestDistances:
         assert found.value == pytest.approx(expected)
         assert found.p_value < 0.01
         assert found.value < found.upper
-
-    def test_chance_alone_is_not_significant(self) -> None:
         of = pair(drawn(replace(ONE_SEED, chance=0.05)), Cell("AP", "expectation", self.column, "AP"))
         assert distance(of).p_value > 0.05
 
@@ -147,32 +139,26 @@ class TestCorrelation:
     x = random.normal(0, 1, 500)
     y = x + random.normal(0, 1, 500)
 
-    def test_it_is_scipys(self) -> None:
+    def test_it_is_scipys_with_fishers_interval(self) -> None:
         assert correlation(self.x, self.y, PEARSON).mean == pytest.approx(stats.pearsonr(self.x, self.y).statistic)
         assert correlation(self.x, self.y, SPEARMAN).mean == pytest.approx(stats.spearmanr(self.x, self.y).statistic)
-
-    def test_of_independent_lists_its_interval_is_fishers(self) -> None:
         found = correlation(self.x, self.y)
         assert found.interval == pytest.approx(stats.pearsonr(self.x, self.y).confidence_interval(), abs=0.015)
         assert found.p_above(0.5) < 0.05 < found.p_above(found.mean)
         assert found.p_below(0.9) < 0.05
+        found = correlation(self.x, self.x)
+        assert found.mean == pytest.approx(1)
+        assert found.p_above(0.7) < 1e-9
 
-    def test_lists_of_one_topic_count_once(self) -> None:
+    def test_lists_of_one_topic_count_once_and_what_has_none_is_named(self) -> None:
         alone = correlation(self.x, self.y)
         repeated = correlation(np.repeat(self.x[:, None], 5, 1), np.repeat(self.y[:, None], 5, 1))
         assert repeated.mean == pytest.approx(alone.mean)
         assert repeated.estimate.standard_error == pytest.approx(alone.estimate.standard_error)
-
-    def test_what_has_none_is_named(self) -> None:
         with pytest.raises(MissingEvidence, match="the same in all lists"):
             correlation(np.ones(9), np.arange(9.0))
         with pytest.raises(MissingEvidence, match="over 2 topics"):
             correlation(np.arange(2.0), np.arange(2.0))
-
-    def test_equal_scores_correlate_wholly(self) -> None:
-        found = correlation(self.x, self.x)
-        assert found.mean == pytest.approx(1)
-        assert found.p_above(0.7) < 1e-9
 
 
 def test_taus_are_scipys_and_their_errors_the_bootstraps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,9 +253,6 @@ def test_pairs_are_named_left_open_and_counted_once() -> None:
     frame = rows(RISING).filter(pl.col("loss") != "loss4")
     boundings = pl.col("loss").replace_strict(names, default="none").alias("bounding")
     assert order_kept([frame.with_columns(boundings, pl.lit("nRBP").alias("loss"))] * 2, "nDCG").pairs == 1
-
-
-def test_one_seed_and_a_single_loss_say_nothing() -> None:
     found = order_kept([rows(RISING, seeds=1, start=start) for start in (6, 7)], "nDCG")
     assert found.verdict == INCONCLUSIVE
     assert "with one seed" in str(found)

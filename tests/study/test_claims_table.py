@@ -46,10 +46,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_step_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_step_leaves_a_record(theorems_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RANKBOUND_PROVENANCE", "results/provenance")
-    assert main(["claims", "--out-dir", "results/tables"]) == 0
+    assert main(["claims", "--theorems", str(theorems_file), "--out-dir", "results/tables"]) == 0
     record = json.loads(Path("results/provenance/tables/table_claims.csv.json").read_text("utf-8"))
     assert set(record["outputs"]) == {f"tables/table_claims.{kind}" for kind in ("csv", "md", "tex")}
 
@@ -134,8 +134,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tables(tmp_path_factory.mktemp("judged"))
+def results(theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tables(tmp_path_factory.mktemp("judged"), theorems_file)
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +261,7 @@ def test_the_committed_tables_have_every_claim_and_what_the_limitations_say() ->
         assert ours < theirs < 0
 
 
-def write_tables(folder: Path) -> Path:
+def write_tables(folder: Path, theorems: Path) -> Path:
     """Make the tables by the commands, in `folder`/tables."""
     study = write_study(folder, web="mslr-web10k-label2")
     methods = Planted(folder / "planted").queries(WEB | {"RankNet-as-printed": 0.4, "random": 0.25})
@@ -280,7 +280,7 @@ def write_tables(folder: Path) -> Path:
     _run(folder, "table", "table_neural_1", *files)
     _run(folder, "table", "table_neural_2", *files, *of_faces)
     _run(folder, "table", "table_neural_features", *files, *of_faces)
-    _run(folder, "claims", *files, *of_faces)
+    _run(folder, "claims", "--theorems", theorems, *files, *of_faces)
     return folder
 
 

@@ -21,7 +21,6 @@ from rankbound_study.claims import thesis_theorems as thesis
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decide, in_words, verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Ruling
-from rankbound_study.cli import main
 
 EVIDENCE = Evidence("thesis")
 
@@ -63,11 +62,9 @@ KNOWN = {claim: (verdict, row or {}) for verdict, rows in RULED.items() for clai
 
 
 @pytest.fixture(scope="module")
-def rulings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Ruling]:
+def rulings(theorems_file: Path) -> Mapping[str, Ruling]:
     """The rulings of the step, read back from its file."""
-    path = tmp_path_factory.mktemp("theorems") / "theorems.json"
-    assert main(["theorems", "--out", str(path)]) == 0
-    return theorems.read(path)
+    return theorems.read(theorems_file)
 
 
 def test_the_step_checks_all_of_them(rulings: Mapping[str, Ruling]) -> None:

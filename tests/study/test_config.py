@@ -218,12 +218,26 @@ def test_what_a_study_takes_is_estimated(file: str, place: str, value: Any, expe
     assert expected in str(estimated(study, study.jobs))
 
 
-def test_an_estimate_is_near_what_was_measured() -> None:
+def test_an_estimate_is_near_what_was_measured_and_says_what_catalogues_take() -> None:
     study = Study.of(merged([DEFAULT]))
     for method, measured in VALID["measured"].items():
         found = estimated(study, [job for job in study.compared if job.model == method])
         ratios = [found.seconds / measured[0], found.gigabytes / measured[1]]
         assert 1 / 2 < min(ratios) <= max(ratios) < 2, method
+
+    def notes(*sampling: Any, losses: tuple[str, ...] = ("nDCG", "AP")) -> list[str]:
+        config = changed("interactions.movielens.sampling", list(sampling))
+        if sampling == ("full",):
+            del config["interactions"]["movielens"]["nsr"]
+        others = {"compare": [], "experiment": []}
+        return list(uncounted(Study.of(config | others | {"losses": list(losses), "datasets": ["movielens"]}).runs))
+
+    assert notes("uniform", "popularity") == []
+    long_lists, tables = notes("full")
+    assert long_lists.startswith("movielens-full: lists of the whole catalogue")
+    assert tables.startswith("movielens-full: tables of AP's score distributions")
+    assert notes("full", losses=("nDCG",)) == [long_lists]
+    assert len(notes({"train": "uniform", "test": "full"})) == 1
 
 
 def test_the_memory_of_a_conversion_of_ratings_follows_their_bytes(tmp_path: Path) -> None:
@@ -284,22 +298,6 @@ def test_topics_of_files_of_one_s_own_are_stated_or_counted_in_their_beginning(t
             sources={"mine": SimpleNamespace(size=size)}, generated=[], described=lambda source: described
         )
         assert topics_of(study, "mine") == pytest.approx(topics, rel=0.02 if topics == 12_000 else 0)
-
-
-def test_what_whole_catalogues_take_is_said_beside_the_estimate() -> None:
-    def notes(*sampling: Any, losses: tuple[str, ...] = ("nDCG", "AP")) -> list[str]:
-        config = changed("interactions.movielens.sampling", list(sampling))
-        if sampling == ("full",):
-            del config["interactions"]["movielens"]["nsr"]
-        others = {"compare": [], "experiment": []}
-        return list(uncounted(Study.of(config | others | {"losses": list(losses), "datasets": ["movielens"]}).runs))
-
-    assert notes("uniform", "popularity") == []
-    long_lists, tables = notes("full")
-    assert long_lists.startswith("movielens-full: lists of the whole catalogue")
-    assert tables.startswith("movielens-full: tables of AP's score distributions")
-    assert notes("full", losses=("nDCG",)) == [long_lists]
-    assert len(notes({"train": "uniform", "test": "full"})) == 1
 
 
 # Code

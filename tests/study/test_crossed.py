@@ -100,10 +100,20 @@ def test_a_planted_difference_is_found_alone_in_every_metric(planted: pl.DataFra
         assert row["difference"] == pytest.approx(means[loss] - means["nDCG"])  # type: ignore[operator]
 
 
-def test_without_a_difference_none_is_found(tmp_path: Path) -> None:
-    table = metrics_crossed(QUIET.files(tmp_path))
+def test_nothing_planted_is_nothing_found(tmp_path: Path) -> None:
+    table = metrics_crossed(QUIET.files(tmp_path / "quiet"))
     assert significant(table).is_empty()
     assert table["p_holm"].count() == table["difference"].count() > 0
+    assert ratios_crossed(Evidence(STUDY, made(tmp_path / "made").runs)).is_empty(), "without the experiment"
+    table = table_of(made(tmp_path / "unplanted", planted=0.0))
+    for column in ("p_holm", "effect_p_holm"):
+        assert table[column].count()
+        assert table.filter(pl.col(column) <= 0.05).is_empty()
+    with pytest.raises(MissingEvidence, match="popularity"):
+        verdict_on("P01", with_popularity(tmp_path / "others", {UNIFORM: 0.0}, controls=False))
+    table, findings = found(tmp_path, world({}, ()))
+    assert table.is_empty()
+    assert findings == []
 
 
 def test_table_and_finding_say_what_was_planted(evidence: Evidence, tmp_path: Path) -> None:
@@ -174,14 +184,6 @@ def test_planted_differences_are_found_and_shown_on_lists_that_lost_nothing(tmp_
     assert raised.count("▲") == effect.count("▲") == 1
 
 
-def test_nothing_planted_is_nothing_found(tmp_path: Path) -> None:
-    assert ratios_crossed(Evidence(STUDY, made(tmp_path).runs)).is_empty(), "without the experiment"
-    table = table_of(made(tmp_path, planted=0.0))
-    for column in ("p_holm", "effect_p_holm"):
-        assert table[column].count()
-        assert table.filter(pl.col(column) <= 0.05).is_empty()
-
-
 # Popularity against trained models: what is planted on each kind of test lists is what is found
 
 UNIFORM, BY_POPULARITY = "movielens", "movielens-uniform-popularity"
@@ -220,11 +222,6 @@ def test_verdicts_are_those_of_all_samplings(
         assert found.value == pytest.approx(min(ahead.values()), abs=0.002)
         assert found.low < found.value < found.high
     assert f"of {2 * len(ahead)} comparisons" in found.reason
-
-
-def test_without_popularity_there_is_nothing_to_decide(tmp_path: Path) -> None:
-    with pytest.raises(MissingEvidence, match="popularity"):
-        verdict_on("P01", with_popularity(tmp_path, {UNIFORM: 0.0}, controls=False))
 
 
 def test_differences_are_from_popularity_on_the_same_lists_in_a_column_per_sampling(tmp_path: Path) -> None:
@@ -313,12 +310,6 @@ def test_a_variant_that_is_worse_elsewhere_should_not_be_used(tmp_path: Path, el
     (row,) = finding.rows
     above_affine = row[finding.header.index("above affine")]
     assert above_affine == "1"
-
-
-def test_without_variants_there_is_no_finding(tmp_path: Path) -> None:
-    table, findings = found(tmp_path, world({}, ()))
-    assert table.is_empty()
-    assert findings == []
 
 
 def test_the_slope_at_the_start_is_that_of_the_smooth_distribution() -> None:

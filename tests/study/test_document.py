@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -192,10 +193,10 @@ def test_worked_tables_can_be_read_back(tmp_path: Path) -> None:
         assert all(isinstance(cell.text, str) for row in block.rows for cell in row)
 
 
-def test_what_is_missing_or_not_as_it_was_recorded_is_refused(tmp_path: Path) -> None:
+def test_what_is_missing_or_not_as_it_was_recorded_is_refused(results: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"table_5_1\.csv is missing: make it with `python -m rankbound_study table t"):
         document.build(tmp_path)
-    folder = results_folder(tmp_path / "results")
+    folder = Path(shutil.copytree(results, tmp_path / "results"))
     record = folder / "provenance.json"
     write_manifest(make_manifest(folder, {}), record)
     document.build(folder, record)
@@ -379,8 +380,8 @@ def test_our_own_drawings_pass_unchanged(name: str, tmp_path: Path) -> None:
         assert drawing.count(mark) == text.count(mark), mark
 
 
-def test_a_document_of_a_hostile_drawing_is_refused_by_its_file(tmp_path: Path, told: Callable[..., str]) -> None:
-    folder = results_folder(tmp_path)
+def test_a_document_of_a_hostile_drawing_is_refused(results: Path, tmp_path: Path, told: Callable[..., str]) -> None:
+    folder = Path(shutil.copytree(results, tmp_path / "results"))
     drawing, html = folder / "figures" / "figure_1_1.svg", tmp_path / "index.html"
     drawing.write_text(drawing.read_text("utf-8").replace("</svg>", "<script>alert(1)</script></svg>"), "utf-8")
     said = told("document", "--results", folder, "--out", tmp_path / "a.pdf", "--html", html, status=2)
@@ -419,10 +420,10 @@ addEventListener("load", () => {
 
 
 @pytest.fixture(scope="module")
-def probed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def probed(results: Path, theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with a claims table, and with a script in its head that reports what it sees."""
-    folder = results_folder(tmp_path_factory.mktemp("page"))
-    assert main(["claims", "--out-dir", str(folder / "tables")]) == 0
+    folder = Path(shutil.copytree(results, tmp_path_factory.mktemp("page") / "results"))
+    assert main(["claims", "--theorems", str(theorems_file), "--out-dir", str(folder / "tables")]) == 0
     with style.house_style():
         # In the place of a figure that is drawn from formulas.
         style.save(told_figure(), [folder / "figures" / f"figure_3_2.{kind}" for kind in ("svg", "pdf")])

@@ -20,7 +20,7 @@ from planted import BOUNDINGS, LOSSES, Setting, World, settings, where_bounded
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
 from rankbound_study.claims import law as law_of_lists
-from rankbound_study.claims import verdict_table
+from rankbound_study.claims import theorems, verdict_table
 from rankbound_study.claims.cells import choose_smallest_effects, smallest_effect
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.law import (
@@ -386,7 +386,7 @@ OPTIONS = {"study": "thesis", "protocol": "honest"}
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evidence, list[Path]]:
+def study(theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evidence, list[Path]]:
     """A results folder with planted runs and its table of claims, its evidence, and its instances."""
     folder = tmp_path_factory.mktemp("results")
     instances = {column: write(folder / f"{column.dataset}.parquet", column) for column in COLUMNS}
@@ -395,7 +395,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evidence, lis
         assert path is not None
         if path != folder / f"{name}.parquet":
             shutil.copy(path, folder / f"{name}.parquet")
-    assert main(["claims", "--runs", str(made.runs), "--out-dir", str(folder / "tables")]) == 0
+    files = ["--runs", str(made.runs), "--theorems", str(theorems_file)]
+    assert main(["claims", *files, "--out-dir", str(folder / "tables")]) == 0
     return folder, made, list(instances.values())
 
 
@@ -412,8 +413,12 @@ def released(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Released:
 
 
 def test_law_and_verdicts_are_those_of_the_results(
-    study: tuple[Path, Evidence, list[Path]], released: Released
+    study: tuple[Path, Evidence, list[Path]],
+    released: Released,
+    theorems_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("rankbound_study.export.evidence.check", lambda: theorems.read(theorems_file))
     _, made, paths = study
     one, other = (
         law(evidence, {column: read_instances(path) for column, path in zip(COLUMNS, own, strict=True)})

@@ -167,7 +167,7 @@ def test_coefficients_of_a_linear_model_give_its_scores(faces: Inputs, plain: Pl
         np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("method", ["Rank-LR", "Reg-l2", "Reg-Boost"])
+@pytest.mark.parametrize("method", ["Rank-LR", "Reg-l2", pytest.param("Reg-Boost", marks=pytest.mark.long)])
 def test_a_method_learns_from_moved_pictures_and_is_tested_on_them(tmp_path: Path, faces: Inputs, method: str) -> None:
     assert faces.images is not None
     moving = {"settings": {**FACES[method].get("settings", {}), "shift": 0.2}}
@@ -343,7 +343,7 @@ def test_columns_and_moves_differ_between_their_keys_alone() -> None:
         assert not torch.equal(drawn_shifts(50, 20, **{**DRAWN_FACES, **change}), moves)
 
 
-def test_every_method_sees_the_same_columns(data: StudyData) -> None:
+def test_every_method_sees_the_same_columns_scaled_as_all_are(data: StudyData) -> None:
     one, columns = narrowed(of_settings("RankNet-of-7", features=7, learning_rate=1), data, 1, 0)
     other, _ = narrowed(of_settings("LambdaMART-of-7", features=7), data, 1, 0)
     assert torch.equal(one.features, other.features)  # type: ignore[arg-type]
@@ -353,6 +353,14 @@ def test_every_method_sees_the_same_columns(data: StudyData) -> None:
     assert columns is not None
     assert columns.indices.tolist() == list(range(46))
     assert narrowed(of_settings(), data, 1, 0) == (data, None)
+    seen, columns = narrowed_pixels(data, 36)
+    assert columns.channels == (12, 12, 12)
+    one, other = PixelScale.of_pixels(seen, widths=columns.channels), PixelScale.of_pixels(pixels())
+    assert one.state_dict().keys() == other.state_dict().keys()
+    assert torch.equal(one(seen), other(pixels()))
+    # Rows that lack a pixel of one channel: the others' numbers, bit by bit.
+    numbers = (0.1, 0.4, 0.7), (0.2, 0.1, 0.3)
+    assert torch.equal(PixelScale(*numbers, (11, 12, 12))(pixels()[:, 1:]), PixelScale(*numbers)(pixels())[:, 1:])
 
 
 @pytest.mark.parametrize("count", [0, 47])
@@ -392,17 +400,6 @@ def test_pixels_are_scaled_by_the_channel_that_they_are_of(data: StudyData, coun
             np.testing.assert_allclose(scaled[:, own].numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
     plain = input_scale("none", seen, rows, columns.channels)(seen)
     assert torch.equal(plain, seen.to(torch.float32) / 255)
-
-
-def test_all_pixels_are_scaled_as_without_a_count(data: StudyData) -> None:
-    seen, columns = narrowed_pixels(data, 36)
-    assert columns.channels == (12, 12, 12)
-    one, other = PixelScale.of_pixels(seen, widths=columns.channels), PixelScale.of_pixels(pixels())
-    assert one.state_dict().keys() == other.state_dict().keys()
-    assert torch.equal(one(seen), other(pixels()))
-    # Rows that lack a pixel of one channel: the others' numbers, bit by bit.
-    numbers = (0.1, 0.4, 0.7), (0.2, 0.1, 0.3)
-    assert torch.equal(PixelScale(*numbers, (11, 12, 12))(pixels()[:, 1:]), PixelScale(*numbers)(pixels())[:, 1:])
 
 
 # Pictures that are moved at random: within bounds, each its own way, edges repeated

@@ -357,7 +357,7 @@ def assert_same_gradients(ours: nn.Module, other: nn.Module, images: Tensor) -> 
 # Pixels
 
 
-def test_pixels_are_scaled_by_channel_and_as_published_weights_expect() -> None:
+def test_pixels_are_scaled_by_channel_as_published_and_standardised() -> None:
     pixels = torch.randint(0, 256, (5, 3 * 4), dtype=torch.uint8, generator=generator())
     as_numbers = pixels.to(torch.float32)
     for one in (pixels, as_numbers):
@@ -369,9 +369,6 @@ def test_pixels_are_scaled_by_channel_and_as_published_weights_expect() -> None:
     images = imagenet_images(torch.full((1, 3, 10, 10), 255, dtype=torch.uint8), 16)
     expected = [(1 - mean) / deviation for mean, deviation in ((0.485, 0.229), (0.456, 0.224), (0.406, 0.225))]
     torch.testing.assert_close(images, torch.tensor(expected)[None, :, None, None].expand(1, 3, 16, 16))
-
-
-def test_standardised_pixels_have_mean_0_and_deviation_1() -> None:
     pixels = torch.randint(0, 256, (40, 3 * 25), dtype=torch.uint8, generator=generator())
     pixels[:, 50:] = 7  # a channel that never changes
     scale, again = PixelScale.of_pixels(pixels), PixelScale()

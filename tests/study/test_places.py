@@ -140,15 +140,12 @@ def on_a_terminal(*command: str) -> tuple[str, int]:
     return written.decode(), process.wait()
 
 
-def test_a_terminal_shows_seconds_and_the_lines_of_the_command() -> None:
+def test_a_terminal_shows_seconds_and_elsewhere_there_is_one_line() -> None:
     shown, status = on_a_terminal("count", *COMMAND)
     assert status == 3
     assert "make: count ... 0 s" in shown
     assert "\033[Ka line\r\n" in shown
     assert shown.splitlines()[-1].split("\033[K")[-1].startswith("make: count ... failed after ")
-
-
-def test_elsewhere_there_is_one_line_and_a_failure_of_pip_gives_advice() -> None:
     done = subprocess.run([sys.executable, SCRIPT, "count", *COMMAND], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("a line\n", "make: count\n", 3)
     command = (sys.executable, "-m", "pip", "install", "--no-index", "--quiet", "no-such-package-anywhere")

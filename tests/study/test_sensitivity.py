@@ -60,7 +60,7 @@ def table(folder: Path, world: World, name: str, column: DataSet = COLUMN) -> pl
     return sensitivity.table_sensitivity(with_options(world).files(folder), {name: [column]})
 
 
-def test_a_change_of_all_losses_is_found_with_its_size(tmp_path: Path) -> None:
+def test_a_change_is_found_with_its_size_and_the_order_is_that_of_means(tmp_path: Path) -> None:
     found = table(tmp_path, beside(2, {"rates-high": raised(0.02)}), "rates").row(0, named=True)
     assert (found["choice"], found["variant"], found["dataset"], found["nsr"]) == ("rates", "high", *COLUMN)
     assert found["n_trainings"] == ALL == found["n_higher"]
@@ -68,11 +68,8 @@ def test_a_change_of_all_losses_is_found_with_its_size(tmp_path: Path) -> None:
     assert found["mean_change"] == pytest.approx(0.02, abs=0.002)
     assert found["least_change"] <= found["mean_change"] <= found["largest_change"]
     assert found["order_agreement"] > 0.7
-
-
-def test_the_order_is_that_of_mean_scores_and_seeds_are_those_of_both(tmp_path: Path) -> None:
     world = beside(2, {"rates-high": lambda one: -usual(one)})
-    found = table(tmp_path, world, "rates").row(0, named=True)
+    found = table(tmp_path / "turned", world, "rates").row(0, named=True)
     both = [world.frames(0)[name] for name in (RUNS, EXPERIMENTS)]
     by_seed = [[means(one.filter(seed=seed)) for seed in range(3)] for one in both]
     pairs = [(one[a], one[b]) for one in by_seed for a, b in ((0, 1), (0, 2), (1, 2))]
@@ -109,8 +106,11 @@ def test_gains_are_compared_with_the_usual_distribution(tmp_path: Path) -> None:
     assert found["order_agreement"].to_list() == [None, None]
 
 
-def test_experiments_that_did_not_run_have_no_row(tmp_path: Path) -> None:
-    assert table(tmp_path, beside(2, {"rates-high": usual}), "factors").is_empty()
+def test_without_experiments_there_is_no_row_and_without_trainings_no_number(tmp_path: Path) -> None:
+    assert table(tmp_path / "others", beside(2, {"rates-high": usual}), "factors").is_empty()
+    world = beside(2, {"rates-high": usual, "rates-low": usual}, gradient=lambda one: float(bool(one.variant)))
+    found = table(tmp_path, world, "rates")
+    assert found.select("variant", "n_trainings", "mean_change").rows() == [("high", 0, None), ("low", 0, None)]
 
 
 def test_the_command_writes_all_forms(tmp_path: Path) -> None:
@@ -136,12 +136,6 @@ def test_the_other_reading_of_relevance_is_told_beside_the_usual_one(tmp_path: P
     assert found["setting"] == "relevant label\N{NO-BREAK SPACE}2"
     assert found["mean_change"] == pytest.approx(-0.1, abs=0.002)
     assert found["n_lower"] == ALL
-
-
-def test_a_variant_beside_trainings_of_the_study_that_did_not_train_has_a_row_without_numbers(tmp_path: Path) -> None:
-    world = beside(2, {"rates-high": usual, "rates-low": usual}, gradient=lambda one: float(bool(one.variant)))
-    found = table(tmp_path, world, "rates")
-    assert found.select("variant", "n_trainings", "mean_change").rows() == [("high", 0, None), ("low", 0, None)]
 
 
 # Options in words: all that differ are told, and nothing that does not
@@ -321,7 +315,7 @@ def test_every_training_has_its_rate_by_validation_as_the_printed_ones(evidence:
     assert rows[1, "nRBP"]["published_AP"] - rows[1, "AP"]["published_AP"] == pytest.approx(0.06, abs=0.005)
 
 
-def test_the_table_is_written_and_read_back(evidence: Evidence, tmp_path: Path) -> None:
+def test_the_table_is_written_and_empty_without_trained_models(evidence: Evidence, tmp_path: Path) -> None:
     files = [f"--experiments={evidence.experiments}", f"--experiment-epochs={evidence.experiment_epochs}"]
     options = ["--options", f'{{"study": "{MINE}"}}', "--out-dir", str(tmp_path)]
     assert not main(["table", "table_citeulike", *files, *options])
@@ -329,9 +323,6 @@ def test_the_table_is_written_and_read_back(evidence: Evidence, tmp_path: Path) 
     text = (tmp_path / "table_citeulike.md").read_text("utf-8")
     assert "1*" in text
     assert "+0.0300" in text
-
-
-def test_without_the_experiment_or_trained_models_the_table_is_empty(evidence: Evidence) -> None:
     epochs = evidence.experiment_epochs
     assert citeulike(replace(evidence, study="other")).is_empty()
     assert citeulike(Evidence(MINE)).is_empty()

@@ -222,19 +222,6 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
 # Experiments
 
 
-def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: Config) -> None:
-    study = Study.of({**config, "experiment": ["factors"]})
-    assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 9 + ["honest@factors-f64"] * 9
-    usual = study.requests[run("honest", "movielens-nsr2", "nDCG")].options
-    options = study.requests[run("honest@factors-f16", "movielens-nsr2", "nDCG")].options
-    assert {key: value for key, value in options.items() if value != usual.get(key)} == {
-        "variant": "factors-f16",
-        "model": {"name": "matrix-factorization", "factors": 16},
-        "crossed": False,
-    }
-    assert not set(study.collected["experiments"].runs) & set(runs_of(study))
-
-
 def test_places_match_their_pattern_which_does_not_grow_with_the_variants(config: Config) -> None:
     usual, alone = Study.of(config), Study.of({**config, "experiment": []})
     assert all(re.fullmatch(usual.place_pattern, place) for place in usual.places)
@@ -339,7 +326,7 @@ def test_vgg16_runs_only_with_its_weights_and_says_what_is_missing(config: Confi
     assert study.data_files().count("<data>/instances/aaf.parquet") == 1, "pixels and features have the same pairs"
 
 
-def test_the_bounded_half_is_as_it_would_be_alone(config: Config) -> None:
+def test_the_bounded_half_is_as_alone_and_an_experiment_changes_one_setting(config: Config) -> None:
     alone = {key: value for key, value in config.items() if key not in ("compare", "comparisons")}
     one, other = Study.of(config), Study.of(alone)
     assert one.runs == other.runs
@@ -348,6 +335,16 @@ def test_the_bounded_half_is_as_it_would_be_alone(config: Config) -> None:
     only = {"protocols": ["published"], "experiment": []}
     assert [Study.of({**own, **only}).places for own in (alone, config)] == [["published"], ["published", "honest"]]
     assert list(Study.of({**config, "compare": ["web-queries"]}).compared_instances) == ["mq2008-label1"]
+    study = Study.of({**config, "experiment": ["factors"]})
+    assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 9 + ["honest@factors-f64"] * 9
+    usual = study.requests[run("honest", "movielens-nsr2", "nDCG")].options
+    options = study.requests[run("honest@factors-f16", "movielens-nsr2", "nDCG")].options
+    assert {key: value for key, value in options.items() if value != usual.get(key)} == {
+        "variant": "factors-f16",
+        "model": {"name": "matrix-factorization", "factors": 16},
+        "crossed": False,
+    }
+    assert not set(study.collected["experiments"].runs) & set(runs_of(study))
 
 
 @pytest.mark.parametrize(

@@ -247,16 +247,7 @@ def test_a_sampling_draws_the_same_by_its_seed_and_leaves_relevant_items_as_they
             assert not others & relevant_to(user)
 
 
-def test_folds_differ_and_a_user_is_drawn_alike_whoever_else_there_is() -> None:
-    found = lists_of()
-    first, second = (set().union(*(found[fold, "3"][split][1] for split in SPLITS)) for fold in (1, 2))
-    assert first != second
-    only = PAIRS.topic == 3
-    alone = RelevantPairs(PAIRS.topic[only], PAIRS.item[only], PAIRS.fold[only], PAIRS.item_count)
-    assert lists_of(pairs=alone) == {key: value for key, value in found.items() if key[1] == "3"}
-
-
-def test_every_candidate_is_as_likely() -> None:
+def test_candidates_are_as_likely_in_folds_that_differ_for_users_alike() -> None:
     pairs, counts = rated_by([25], 100), np.zeros(100)
     for seed in range(60):
         for splits in lists_of(replace(DRAWING, nsr=1, seed=seed), pairs).values():
@@ -267,6 +258,12 @@ def test_every_candidate_is_as_likely() -> None:
     # Each of 75 candidates is drawn 300 times with probability 1/3: 100 expected, standard deviation 8.2.
     assert candidates.min() > 60
     assert candidates.max() < 140
+    found = lists_of()
+    first, second = (set().union(*(found[fold, "3"][split][1] for split in SPLITS)) for fold in (1, 2))
+    assert first != second
+    only = PAIRS.topic == 3
+    alone = RelevantPairs(PAIRS.topic[only], PAIRS.item[only], PAIRS.fold[only], PAIRS.item_count)
+    assert lists_of(pairs=alone) == {key: value for key, value in found.items() if key[1] == "3"}
 
 
 @pytest.mark.parametrize("drawing", WAYS, ids=str)
@@ -433,7 +430,7 @@ def test_only_training_lists_of_whole_catalogues_have_score_distributions() -> N
 SECTION = {"threshold": 4, "min_relevant": 25, "validation_share": 0.1, "seed": 0}
 
 
-def test_names_are_taken_apart_as_joined_and_ratio_0_needs_uniform_draws() -> None:
+def test_names_are_taken_apart_as_joined_and_every_data_set_has_its_title() -> None:
     for sampling in EVERY:
         for nsr in ((1, 3), 2) if sampling.draws else (None,):
             name, ratio = sampled_name("my-set", sampling, nsr)
@@ -444,9 +441,6 @@ def test_names_are_taken_apart_as_joined_and_ratio_0_needs_uniform_draws() -> No
     assert InteractionKeys(**SECTION, nsr=[0, 1], sampling=["uniform", "popularity"])
     with pytest.raises(ValidationError, match=r"has 0, at which nothing is drawn, so it needs uniform in sampling"):
         InteractionKeys(**SECTION, nsr=[0, 1], sampling=["popularity"])
-
-
-def test_every_data_set_of_a_configuration_has_its_name_and_title() -> None:
     samplings = ["uniform", "popularity", "full", {"train": "uniform", "test": "full"}]
     section = {**SECTION, "nsr": [0, 1, [1, 2, 3]], "sampling": samplings}
     defined = {one.name: one for one in InteractionKeys(**section).instances("movielens")}

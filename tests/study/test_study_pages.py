@@ -104,7 +104,7 @@ print(json.dumps([figures.title("figure_9_9"), size[1], verdicts, [row[0].text f
 
 def test_a_module_is_all_that_a_figure_a_table_or_a_claim_needs(tmp_path: Path) -> None:
     for package in (LIBRARY, STUDY):
-        shutil.copytree(SOURCES / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCES / package, tmp_path / package)
     figure, table = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[:2]
     for place, text in {"figures/expected": figure, "report/tables/losses": table, "claims/less_than": CLAIM}.items():
         (tmp_path / STUDY / f"{place}.py").write_text(text, "utf-8")

@@ -242,7 +242,6 @@ def test_experiments_that_failed_are_told_from_missing_ones(
     }
     found = {}
     for name, world in stuck.items():
-        (tmp_path / name).mkdir()
         ((_, found[name]),) = decide(world.files(tmp_path / name))
     assert found["none"].verdict != NOT_RUN
     assert found["variants"].verdict == INCONCLUSIVE
@@ -409,16 +408,13 @@ def test_lists_of_another_size_than_the_controls_have_the_expectation_of_their_s
     }
 
 
-def test_without_a_random_control_or_epochs_nothing_is_named(tmp_path: Path) -> None:
+def test_trainings_are_counted_by_cell_and_without_a_control_none_is_named(tmp_path: Path) -> None:
+    table = read_trainings(written(tmp_path, {"none": GOOD, "distribution": STUCK}))
+    assert table.columns == [*TRAINING, "gain", "cause"]
+    counts = untrained_counts(table, ["dataset", "loss", "bounding"]).sort("bounding")
+    assert counts.rows() == [("movielens", "nDCG", "distribution", 3, 3), ("movielens", "nDCG", "none", 3, 0)]
     runs, _ = written(tmp_path, {"none": GOOD, "distribution": replace(STUCK, gradients=(0.0,) * 3)})
     pl.read_parquet(runs).filter(pl.col("loss") != "none").write_parquet(runs)
     table = read_trainings((runs, None), (None, None))
     assert len(table) == 6
     assert table["cause"].null_count() == table["gain"].null_count() == 6
-
-
-def test_trainings_are_counted_by_cell(tmp_path: Path) -> None:
-    table = read_trainings(written(tmp_path, {"none": GOOD, "distribution": STUCK}))
-    assert table.columns == [*TRAINING, "gain", "cause"]
-    counts = untrained_counts(table, ["dataset", "loss", "bounding"]).sort("bounding")
-    assert counts.rows() == [("movielens", "nDCG", "distribution", 3, 3), ("movielens", "nDCG", "none", 3, 0)]
