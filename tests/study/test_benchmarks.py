@@ -327,9 +327,7 @@ def test_the_guard_ends_with_1_where_something_got_slower_and_keeps_what_it_is_t
     assert read_rows(kept)[0].ratio == 2
 
 
-def test_failing_questions_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failures_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     write_rows(tmp_path / "loss-kept.csv", [Row("100", 100, OURS, 1e-3)])
     (tmp_path / "machine.json").write_text("{}", "utf-8")
     monkeypatch.setattr(program, "_run_one", lambda *arguments: False)

@@ -119,9 +119,7 @@ def test_an_edit_changes_the_steps_that_run_it(
         (f"{STUDY}/claims", {"claims"}),
     ],
 )
-def test_new_modules_change_their_users(
-    sources: Path, differing: Callable[[], set[str]], place: str, expected: set[str]
-) -> None:
+def test_new_modules_count(sources: Path, differing: Callable[[], set[str]], place: str, expected: set[str]) -> None:
     new = sources / place / "new.py"
     new.write_text('NEW = {}\nclass New:\n    name = "new"\n', "utf-8")
     try:

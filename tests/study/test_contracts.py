@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -301,10 +301,6 @@ def test_values_share_memory_and_slices_chunks_and_strides_keep_their_place() ->
 
 # Files that appear whole or not at all, and what becomes of the traces of killed writers
 
-
-if TYPE_CHECKING:
-    from _typeshed import TraceFunction
-
 WRITER = """
 import sys
 from rankbound.io.atomic import atomic_path
@@ -464,7 +460,7 @@ def test_an_interruption_at_any_instruction_leaves_the_old_file_or_the_new_one(t
         target.write_text("old")
         left = itertools.count(last, -1)
 
-        def interrupt(frame: FrameType, event: str, _: object, left: Iterator[int] = left) -> "TraceFunction | None":
+        def interrupt(frame: FrameType, event: str, _: object, left: Iterator[int] = left) -> Any:
             if frame.f_code.co_filename != files.__file__:
                 return None
             frame.f_trace_opcodes = True

@@ -213,9 +213,7 @@ def with_popularity(folder: Path, ahead: dict[str, float], size: float = 0.002, 
         ({UNIFORM: 0.03}, 0.3, INCONCLUSIVE),
     ],
 )
-def test_verdicts_are_those_of_all_samplings(
-    tmp_path: Path, ahead: dict[str, float], size: float, verdict: str
-) -> None:
+def test_verdicts_are_those_of_samplings(tmp_path: Path, ahead: dict[str, float], size: float, verdict: str) -> None:
     found = verdict_on("P01", with_popularity(tmp_path, ahead, size))
     assert found.verdict == verdict
     if size < 0.1:

@@ -70,9 +70,7 @@ def test_every_fold_keeps_its_best_rate_by_validation(tuned: Path, instances: Pa
     assert rates(train(tmp_path, instances)).is_empty()
 
 
-def test_the_kept_trainings_and_scores_are_those_of_the_chosen_rates(
-    tuned: Path, instances: Path, tmp_path: Path
-) -> None:
+def test_kept_trainings_and_scores_are_those_of_the_chosen_rates(tuned: Path, instances: Path, tmp_path: Path) -> None:
     """Whatever was tried, a fold's runs, epochs, predictions and weights are those of its rate alone."""
     for fold, rate in rates(tuned).filter("chosen").select("fold", "learning_rate").rows():
         alone = train(tmp_path, instances, f"{fold}", learning_rate=rate, folds=[fold], **HONEST)

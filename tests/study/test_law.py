@@ -496,9 +496,7 @@ def test_another_smallest_effect_moves_verdicts_of_a_paper(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize("text", ["nDCG", "nDCG=", "nDCG=-1", "nDCG=2", "nDCG=nan"])
-def test_smallest_effects_are_numbers(
-    text: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_effects_are_numbers(text: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(file), "--out-dir", str(tmp_path), "--smallest-effect", text]) == 2
     assert f"--smallest-effect {text}: expected a metric and a number between 0 and 1" in capsys.readouterr().err
     assert smallest_effect("nDCG") == 0.002

@@ -129,9 +129,7 @@ def test_all_models_leave_the_same_files(request: pytest.FixtureRequest, plain: 
     ("data", "method"),
     [pytest.param(*case, marks=[] if case in ONE_OF_EACH_FIT else pytest.mark.long) for case in CASES],
 )
-def test_a_second_run_leaves_the_same_bytes(
-    tmp_path: Path, request: pytest.FixtureRequest, plain: Plain, data: str, method: str
-) -> None:
+def test_reruns_are_alike(tmp_path: Path, request: pytest.FixtureRequest, plain: Plain, data: str, method: str) -> None:
     inputs = inputs_of(request, data)
     assert files_of(run(tmp_path, inputs, method).parent) == files_of(plain(inputs, method).parent)
 

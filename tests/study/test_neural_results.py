@@ -102,9 +102,7 @@ def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable, s
 
 
 @pytest.mark.parametrize("best_by_validation", ["LambdaMART", "Class-LR"])
-def test_all_others_are_compared_with_the_best_by_validation(
-    best_by_validation: str, study: Evidence, tmp_path: Path
-) -> None:
+def test_all_are_compared_with_the_best_by_validation(best_by_validation: str, study: Evidence, tmp_path: Path) -> None:
     """Whatever the test part says of it: LambdaMART has the highest mean there, Class-LR the lowest."""
     picked = (pl.col("model") == best_by_validation) & (pl.col("part") == "validation")
     score = pl.when(picked).then(0.99).otherwise("nDCG@10").alias("nDCG@10")
@@ -342,7 +340,7 @@ def test_pictures_have_fixed_bytes_and_stand_in_the_page_as_data(name: str, stud
     assert "img-src data:" in template("page.html")
 
 
-def test_paths_have_a_line_per_fold_and_the_mean_of_each_part(study: Evidence) -> None:
+def test_paths_have_a_line_per_fold_and_training_losses_one_in_all(study: Evidence, tmp_path: Path) -> None:
     figure = figures.draw("figure_neural_1", files_of(study))
     panels = np.array(figure.axes).reshape(2, -1)
     epochs = pl.read_parquet(study.epochs)
@@ -355,9 +353,6 @@ def test_paths_have_a_line_per_fold_and_the_mean_of_each_part(study: Evidence) -
         assert labelled["test"].get_ydata() == pytest.approx(mean.to_numpy())
         # Two folds of three parts, their means, and the one epoch that was picked in all folds.
         assert len(panel.get_lines()) == 3 * 2 + 3 + 1
-
-
-def test_a_loss_that_is_of_training_alone_is_drawn_once(study: Evidence, tmp_path: Path) -> None:
     epochs = pl.read_parquet(study.epochs)
     same = epochs.with_columns(pl.col("mean_loss").first().over("model", "dataset", "fold", "epoch"))
     same.write_parquet(tmp_path / "epochs.parquet")

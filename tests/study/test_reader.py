@@ -58,9 +58,7 @@ def sampled_lists(lists: Path, threshold: int | None) -> FoldedLists:
 
 
 @pytest.mark.parametrize(("threshold", "positives"), [(1, [2, 0, 2]), (2, [1, 0, 1]), (None, [2, 0, 2])])
-def test_a_threshold_makes_labels_binary_and_keeps_lists(
-    lists: Path, threshold: int | None, positives: list[int]
-) -> None:
+def test_a_threshold_makes_labels_binary(lists: Path, threshold: int | None, positives: list[int]) -> None:
     instances = sampled_lists(lists, threshold)
     dataset = "toy-graded" if threshold is None else f"toy-label{threshold}"
     assert (instances.dataset, instances.nsr, instances.item_count) == (dataset, None, 11)

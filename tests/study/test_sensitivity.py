@@ -140,7 +140,6 @@ def test_the_other_reading_of_relevance_is_told_beside_the_usual_one(tmp_path: P
 
 # Options in words: all that differ are told, and nothing that does not
 
-
 OPTIONS_IN_WORDS = {
     "learning rate 0.03": 0.03,
     "learning rate 1e-05": 0.00001,
@@ -206,9 +205,7 @@ def test_the_same_trainings_are_compared_cell_by_cell_in_rows_by_loss(runs: Path
     assert table_specs()["table_flattery"].layout(unsure).rows[0][2:4] == (Cell("+0.0100", "±0.0200"), Cell("–"))
 
 
-def test_tables_are_empty_without_honest_runs_for_known_options(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_are_empty_without_honest_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_runs(tmp_path / "runs.parquet", sets=SETS, topics=4)
     arguments = ["table", "table_flattery", "--runs", str(path), "--out-dir", str(tmp_path), "--options"]
     assert main([*arguments, '{"study": "thesis"}']) == 0

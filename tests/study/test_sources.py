@@ -114,9 +114,7 @@ def test_the_known_sources_are_complete() -> None:
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("pack_it", [packed, lambda path, text: make_rar(path, {"Toy/S1.txt": text})])
-def test_content_counts_whatever_line_ends(
-    tmp_path: Path, pack_it: Callable[[Path, bytes], Path], line_end: bytes
-) -> None:
+def test_content_counts_whatever_ends(tmp_path: Path, pack_it: Callable[[Path, bytes], Path], line_end: bytes) -> None:
     check_content(SOURCE, pack_it(tmp_path / "x", TEXT.replace(b"\n", line_end)))
     wrong = TEXT[:-2] + b"6\n"
     with pytest.raises(SourceError, match=rf"'Toy/S1\.txt' is not that of Toy set: expected {sha(TEXT)}.*{sha(wrong)}"):

@@ -426,7 +426,6 @@ def test_only_training_lists_of_whole_catalogues_have_score_distributions() -> N
 
 # Names
 
-
 SECTION = {"threshold": 4, "min_relevant": 25, "validation_share": 0.1, "seed": 0}
 
 

@@ -350,9 +350,7 @@ def empty(anchor: str) -> ReportSection:
     return ReportSection(anchor, anchor, "")
 
 
-def test_finished_studies_name_their_configuration(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_studies_name_their_file(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report.render, "write_pdf", lambda *content: None)
     manifest = make_manifest(results, {"study": "mine", "protocols": ["honest"], "boundings": ["none"]})
     write_manifest(manifest, results / "provenance.json")

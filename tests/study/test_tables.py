@@ -208,7 +208,7 @@ def tested_table(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     return table_of(tmp_path_factory.mktemp("runs"), HONEST, topics=30, seeds=2, protocols=("honest",))
 
 
-def test_only_printed_bounded_cells_are_tested_and_replicas_corrected_alike(tested_table: pl.DataFrame) -> None:
+def test_printed_bounded_cells_are_tested_and_have_arrows_where_significant(tested_table: pl.DataFrame) -> None:
     tested = tested_table.filter(pl.col("p_holm").is_not_null())
     assert set(tested["bounding"]) == {"min-max", "expectation", "expectation-max", "distribution"}
     assert tested["as_printed"].all()
@@ -217,9 +217,6 @@ def test_only_printed_bounded_cells_are_tested_and_replicas_corrected_alike(test
     names = ["nDCG", *["nRBP"] * 3], ["min-max", "min-max", "expectation", "expectation-max"]
     cells = {"loss": names[0], "bounding": names[1], "p_value": [0.02, 0.01, 0.02, 0.03], "as_printed": [True] * 4}
     assert holm_adjusted(pl.DataFrame(cells)).to_list() == pytest.approx([0.02, 0.02, 0.04, 0.04])
-
-
-def test_arrows_stand_where_a_change_is_significant(tested_table: pl.DataFrame) -> None:
     some = tested_table.filter(pl.col("p_holm").is_not_null()).row(0, named=True)
     for p_value, change, arrow in ((0.01, 0.1, "▲"), (0.01, -0.1, "▼"), (0.5, 0.1, ""), (0.5, -0.1, "")):
         row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=table_5_1.COLUMNS)
@@ -290,7 +287,7 @@ def counts(table: pl.DataFrame) -> dict[str, list[str]]:
     return {row[0].text: [cell.text for cell in row[1:]] for row in signs_block(table).rows}
 
 
-def test_every_change_is_counted_at_its_step() -> None:
+def test_every_change_is_counted_at_its_step_and_nothing_else() -> None:
     table = signs(signs_of(0), signs_of(2), rates())
     assert table["lowest_rate"].to_list() == pytest.approx([changes[1] for changes in CELLS.values()])
     found = dict(zip(signs_block(table).header[1:], counts(table)["AP"], strict=True))
@@ -298,9 +295,6 @@ def test_every_change_is_counted_at_its_step() -> None:
     assert (found["by protocol"], found["by rate"]) == ("1", "1")
     assert (found["there and back"], found["significantly"]) == ("1", "0")
     assert counts(table)["all"] == counts(table)["AP"]
-
-
-def test_what_is_no_change_is_not_counted() -> None:
     nrbp = signs(signs_of(0, "nRBP"), signs_of(2, "nRBP"), rates("nRBP"))
     assert nrbp["bounding"].to_list() == ["min-max", "distribution"], "identical boundings count once"
     assert counts(nrbp.with_columns(honest=pl.lit(1e-12)))["nRBP"][1] == "0", "equal scores have no sign"

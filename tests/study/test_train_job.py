@@ -158,9 +158,7 @@ def test_models_have_the_weights_of_their_options(tmp_path: Path, instances: Pat
         assert all(np.abs(values).max() > 0 for values in biases)
 
 
-def test_folds_train_and_resume_together_and_score_as_alone(
-    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folds_train_together_and_as_if_alone(tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A group that lost a fold is trained again whole: its last digits are those of the group."""
     whole = train_job._keep
     kept: list[int] = []

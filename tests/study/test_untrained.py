@@ -105,9 +105,7 @@ def test_a_bounding_that_did_not_train_does_not_refute_what_all_others_show(untr
     assert not [one.reason for one in (other, of_training) if "left out" in one.reason]
 
 
-def test_without_a_trained_model_no_claim_on_scores_is_decided(
-    untrained: Filed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_trained_model_no_claim_is_decided(untrained: Filed, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Untrained):
         verdict_on("T46", untrained(NONE))
     asked = [claim for claim in claims() if claim.id in ("T24", "T45", "T46")]
@@ -228,9 +226,7 @@ EXPERIMENTS = {
 
 
 @pytest.mark.parametrize("claim", EXPERIMENTS)
-def test_experiments_that_failed_are_told_from_missing_ones(
-    tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_experiments_are_told_from_missing(tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [one for one in claims() if one.id == claim]
     monkeypatch.setattr(registry, "claims", lambda: asked)
     # The trainings with vanishing gradients: all variants, the study's own, or none.
@@ -266,9 +262,7 @@ def test_every_claim_that_reads_an_experiment_names_what_did_not_train(tmp_path:
 
 
 @pytest.mark.parametrize("claim", ["N01", "N03", "N08"])
-def test_methods_that_failed_are_told_from_missing_ones(
-    tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_methods_are_told_from_missing_ones(tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [one for one in claims() if one.id == claim]
     monkeypatch.setattr(registry, "claims", lambda: asked)
     names = ("DirectRanker", "RankNet", "Class-NN")

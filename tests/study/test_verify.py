@@ -31,9 +31,7 @@ def verified(told: Told, folder: Path, *arguments: str, status: int) -> str:
         return told("verify", *arguments, status=status)
 
 
-def test_reports_of_untouched_folders_differences_and_other_code(
-    study: Path, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_of_untouched_and_changed_folders(study: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     (study / "config.yaml").write_text(yaml.safe_dump(CONFIG), "utf-8")
     text = verified(told, study, "--strict", status=0)
     for line in ("files   7 as recorded", "inputs  3 as recorded", "config  as recorded", "nothing differs"):
@@ -414,9 +412,7 @@ def test_pictures_are_left_out_and_changed_results_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_existing_folders_and_those_without_provenance_fail(
-    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folders_that_exist_or_lack_provenance(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/file").touch()
     assert pack(study, tmp_path / "out") == 2
