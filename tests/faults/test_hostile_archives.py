@@ -4,7 +4,6 @@ import io
 import os
 import random
 import struct
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -17,10 +16,7 @@ from rankbound_study.data import ratings
 from rankbound_study.data.archives import Limits, list_members, read_members
 from rankbound_study.data.sources import SOURCES, RawFile, RawSource
 from tests.faults.hostile_files import files_below, with_little_memory
-from tests.raw_files import source_of
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "study"))
-from rar4_fixture import make_rar
+from tests.raw_files import make_rar, source_of
 
 CENTRAL, END, LOCAL = b"PK\1\2", b"PK\5\6", b"PK\3\4"
 RATINGS = b"userId,movieId,rating,timestamp\r\n1,2,4.5,10\r\n"

@@ -17,7 +17,7 @@ from tests.release.agreement import COMMAND_LINE, disagreements, version_of
 ROOT = Path(__file__).resolve().parents[2]
 DIST, WORK = ROOT / "dist", ROOT / "build" / "release"
 CLAIMED = ("3.11", "3.12", "3.13")
-"""The versions of Python in the package's metadata (`tests/study/test_release.py`)."""
+"""The versions of Python in the package's metadata (`tests/study/test_study_pages.py`)."""
 
 NEWEST, OLDEST = ("envs/torch.txt", "envs/cpu.txt"), ("envs/oldest.txt",)
 """Constraints of the newest versions that the tests ran with, and of the lowest that the metadata allow."""

@@ -1,6 +1,9 @@
 """Pages in a browser that is driven like a person's: by keys, and judged by axe-core's rules of accessibility."""
 
+import json
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -9,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from rankbound_study.report.render import policy_source
+
+WITHOUT_BROWSER = "no browser here: `apt-get install chromium` for these tests"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 BROKEN_RULES = """async rules => {
@@ -31,10 +37,34 @@ TIMEOUT = 300_000
 """Milliseconds; a page takes less than a second on an idle machine."""
 
 
+def with_probe(page: str, probe: str) -> str:
+    """Return the page with a script of the test at the end of its head, which the page's policy admits."""
+    script = re.search(r"<script>(.*?)</script>", probe, re.DOTALL)
+    assert script
+    return page.replace("script-src ", f"script-src {policy_source(script[1])} ", 1).replace("</head>", probe, 1)
+
+
+def seen(page: Path, profile: Path, *flags: str) -> dict[str, Any]:
+    """Return what a probe in a page reports from a browser that has no network."""
+    if BROWSER is None:
+        pytest.skip(WITHOUT_BROWSER)
+    always = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    always += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000", f"--user-data-dir={profile}"]
+    drawn = subprocess.run(
+        [BROWSER, *always, *flags, "--dump-dom", page.as_uri()], capture_output=True, text=True, check=True, timeout=300
+    ).stdout
+    told = re.search(r'<script type="application/json" id="found">(.*?)</script>', drawn, re.DOTALL)
+    assert told, "the page's scripts did not run to their end"
+    found: dict[str, Any] = json.loads(told[1])
+    return found
+
+
 @contextmanager
 def driven() -> Iterator[Any]:
     """Yield a page of Playwright without content, into which axe-core is loaded with every file."""
     pytest.importorskip("axe_playwright_python", reason="the extra faults is not installed")
+    if BROWSER is None:
+        pytest.skip(WITHOUT_BROWSER)
     from playwright.sync_api import sync_playwright
 
     axe = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")

@@ -39,6 +39,14 @@ def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 
 @pytest.fixture(scope="session")
+def theorems_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the step on theorems writes: a table of claims that is given it need not check them again."""
+    path = tmp_path_factory.mktemp("theorems") / "theorems.json"
+    assert main(["theorems", "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study of five recorded steps."""
     return make_study(tmp_path_factory.mktemp("recorded"))

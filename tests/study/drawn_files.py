@@ -36,8 +36,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def svg_of(figure: Any, folder: Path) -> str:
-    """Save a figure as figure.svg and figure.pdf, and return the former, which is well-formed."""
-    style.save(figure, [folder / "figure.svg", folder / "figure.pdf"])
+    """Save a figure as figure.svg, and return its text, which is well-formed."""
+    style.save(figure, [folder / "figure.svg"])
     svg = (folder / "figure.svg").read_text("utf-8")
     ElementTree.fromstring(svg)
     return svg

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from planted import joined, repeated
+from recorded_study import STUDIES
 from safetensors.torch import save_file
 
 from rankbound_study.claims.evidence import Evidence
@@ -24,29 +25,8 @@ SIDE = 100
 FACES = 60
 DRAWN_PAIRS = 80
 
-WEB = {
-    "RankNet": 0.55,
-    "DirectRanker": 0.56,
-    "LambdaMART": 0.6,
-    "Rank-LR": 0.5,
-    "Class-NN": 0.52,
-    "Class-LR": 0.45,
-    "Class-RF": 0.58,
-    "Class-Boost": 0.57,
-}
-"""Method -> about its mean."""
-
-AGES = {
-    "Reg-NN": ("regression", 12.0),
-    "Reg-l1": ("regression", 20.0),
-    "Reg-l2": ("regression", 18.0),
-    "RankNet": ("rank", 10.0),
-    "Rank-LR": ("rank", 16.0),
-    "RankCNN": ("rank", 8.0),
-    "Class-CNN": ("classification", 9.0),
-    "Class-LR": ("classification", 25.0),
-}
-"""Method -> family and the noise of its scores, in years."""
+WEB, AGES = STUDIES["neural"]["web"], STUDIES["neural"]["ages"]
+"""Method -> about its mean on queries; on faces, its family and the noise of its scores."""
 
 
 def write_study(folder: Path, *, web: str = "mq2008-label1", faces: str = "aaf") -> Evidence:

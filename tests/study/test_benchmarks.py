@@ -1,7 +1,12 @@
-"""The benchmarks' own logic: turns and ratios by a clock of our own, contenders that agree, pages. No peers needed."""
+"""The benchmarks' own logic: turns and ratios by a clock of our own, contenders that agree, features, rankers."""
 
+import ast
+import builtins
+import csv
 import json
+import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -9,13 +14,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+import rankbound as rb
 from benchmarks import __main__ as program
-from benchmarks import data, data_sizes, evaluators, questions, runner, sweep
+from benchmarks import data, data_sizes, evaluators, features, features_probes, questions, rankers, rates, runner, sweep
 from benchmarks.data import MOVIELENS_RELEVANT, Batch, lists_of, movielens_sizes, one_list
-from benchmarks.losses import Step, check_same
+from benchmarks.features import FAILS, NOT_TRIED, SOURCE_ONLY, Feature, try_cell
+from benchmarks.features_probes import NO, PARTLY, YES
+from benchmarks.losses import Step, allrank, check_same
 from benchmarks.page import GOALS, guarded, outcomes, read_results, summary
 from benchmarks.questions import ALLOCATORS, AUTO, DIRECT, DIRECT_TORCH, OF_ONE_LIST, PADDED_TORCH, QUESTIONS
 from benchmarks.runner import (
@@ -69,12 +78,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def test_contenders_take_turns_after_two_calls_to_warm_up(clock: Clock) -> None:
+def test_contenders_take_turns_and_ratios_are_taken_within_rounds(clock: Clock) -> None:
     race(clock.contender("long", [5.0]) | clock.contender("short", [0.5]), NO_TURNS)
     assert clock.calls == ["long", "long", "short", "short"] + ["long", "short", "short"] * 3
-
-
-def test_ratios_are_taken_within_rounds_and_a_part_of_the_work_counts_as_the_whole(clock: Clock) -> None:
     first, second = clock.contender("a", [9, 9, 2, 4, 8]), clock.contender("b", [9, 9, 20, 20, 24])
     (ours, peer), _ = race(first | second, NO_TURNS)
     assert (ours.value, ours.ratio, ours.ratio_low, ours.ratio_high) == (4, 1, 1, 1)
@@ -83,7 +89,7 @@ def test_ratios_are_taken_within_rounds_and_a_part_of_the_work_counts_as_the_who
     assert (peer.value, peer.ratio) == (300, 150)
 
 
-def test_a_turn_is_the_median_of_its_calls_after_the_first_and_the_slow_are_left_out(clock: Clock) -> None:
+def test_a_turn_is_the_median_of_its_calls_and_the_slow_are_left_out(clock: Clock) -> None:
     (ours,), _ = race(clock.contender("a", [1, 1, 0.9, 1, 3, 2]), Pace(fewest=1, most=1, seconds=0.0, turn=5.5))
     assert ours.value == 2
     slow = clock.contender("a", [20.0]) | clock.contender("b", [30.0]) | clock.contender("c", [1.0])
@@ -93,6 +99,8 @@ def test_a_turn_is_the_median_of_its_calls_after_the_first_and_the_slow_are_left
     for lasting, rounds in ((0.1, 30), (2.0, 15), (9.0, 5)):
         (ours,), _ = race(clock.contender("a", [lasting]), FULL)
         assert ours.rounds == rounds
+    (ours, other), _ = race({"a": lambda: runner.Elapsed(0.5), "b": lambda: runner.Elapsed(b"2.0\n")}, NO_TURNS)
+    assert (ours.value, other.value, other.ratio) == (0.5, 2.0, 4.0)
 
 
 def test_rows_survive_their_file(tmp_path: Path) -> None:
@@ -172,11 +180,6 @@ def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.Mon
     monkeypatch.setattr(runner, "race", pretend)
     assert one_list_of("loss", (50, 100))[-1].note == "would take about 16 s"
     assert raced == [2, 1]
-
-
-def test_a_call_may_say_how_long_its_work_took_in_another_process() -> None:
-    (ours, other), _ = race({"a": lambda: runner.Elapsed(0.5), "b": lambda: runner.Elapsed(b"2.0\n")}, NO_TURNS)
-    assert (ours.value, other.value, other.ratio) == (0.5, 2.0, 4.0)
 
 
 def test_the_goals_of_what_people_do_name_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,9 +327,7 @@ def test_the_guard_ends_with_1_where_something_got_slower_and_keeps_what_it_is_t
     assert read_rows(kept)[0].ratio == 2
 
 
-def test_a_question_that_fails_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failures_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     write_rows(tmp_path / "loss-kept.csv", [Row("100", 100, OURS, 1e-3)])
     (tmp_path / "machine.json").write_text("{}", "utf-8")
     monkeypatch.setattr(program, "_run_one", lambda *arguments: False)
@@ -368,3 +369,215 @@ def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, na
     assert (len(table), len(table.column("topic").unique())) == (rows, users)
     assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= data.FEWEST
     assert (known_set(name).sizes.topics, known_set(name).sizes.rows) == (edition.users, edition.rows)
+
+
+# The table of features
+
+ROWS = {row.name: row for rows, _ in features.TABLES.values() for row in rows}
+
+COUNTED = "Number of ranking measures"
+OUR_VERDICTS = dict.fromkeys(ROWS.keys() - {COUNTED}, YES) | {"Trains on texts": PARTLY}
+"""The library has no text model and no trainer of one."""
+SLOW = {"Compiles as a whole", "Trains on texts", "Exported as a graph"}
+"""Which import a compiler or language models, or trace a graph."""
+
+
+def page_tables() -> list[list[list[str]]]:
+    """Return the cells of the page's tables, without their rulers."""
+    text = features.PAGE.read_text("utf-8")
+    tables = re.findall(r"^## (.+)\n\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert [heading for heading, _ in tables] == list(features.TABLES)
+    return [[line.strip("| ").split(" | ") for line in table.splitlines() if "---" not in line] for _, table in tables]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] if n in SLOW else []) for n in sorted(OUR_VERDICTS)]
+)
+def test_rankbound_has_what_the_table_says(name: str) -> None:
+    seen = try_cell(ROWS[name], "rankbound")
+    if seen.verdict == NOT_TRIED:
+        pytest.skip(seen.note)
+    assert seen.verdict == OUR_VERDICTS[name], seen.note
+
+
+def test_every_cell_is_of_a_column_and_says_where_it_is_from() -> None:
+    for rows, columns in features.TABLES.values():
+        for row in rows:
+            assert row.cells.keys() <= {*columns}
+            assert row.words or row.cells.keys() == {*columns}, row.name
+            for library, cell in row.cells.items():
+                if library in SOURCE_ONLY:
+                    verdict, _, file = cell
+                    assert verdict in (YES, PARTLY, NO) or verdict.isdigit()
+                    assert re.fullmatch(r"[\w/]+\.(py|java)", file), file
+                else:
+                    tree = ast.parse(cell if isinstance(cell, str) else cell[2], mode="eval")
+                    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+                    own = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"library"}
+                    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+                    assert {node.id for node in names} <= own | vars(features_probes).keys() | vars(builtins).keys()
+            assert {*SOURCE_ONLY} & {*columns} <= row.cells.keys()
+
+
+def test_the_page_is_the_programs_and_our_measures_are_counted() -> None:
+    shown = {}
+    for table, (rows, libraries) in zip(page_tables(), features.TABLES.values(), strict=True):
+        assert table[0] == ["feature", *libraries]
+        assert [line[0] for line in table[1:]] == [row.name for row in rows]
+        assert {len(line) for line in table[1:]} == {1 + len(libraries)}
+        assert not {FAILS, NOT_TRIED} & {cell for line in table[1:] for cell in line}
+        shown |= {line[0]: line[1] for line in table}
+    assert {name: shown[name] for name in OUR_VERDICTS} == OUR_VERDICTS
+    assert int(try_cell(ROWS[COUNTED], "rankbound").verdict) > 20
+
+
+def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks() -> bool:
+        raise ValueError("a message\nof two lines")
+
+    monkeypatch.setattr(features_probes, "breaks", breaks, raising=False)
+    cells = {
+        "absent": "breaks()",
+        "Rax": "use('no_such_module')",
+        "LightGBM": "breaks()",
+        "rankbound": [PARTLY, "seen", "1 < 2"],
+        "XGBoost": [YES, "not seen", "2 < 1"],
+        "RecBole": "breaks()",
+    }
+    row = Feature("A feature", "", "word", cells)
+    monkeypatch.setattr(features, "find_spec", lambda name: None if name in ("absent", "recbole") else object())
+    shown = {"versions": "RecBole 1", "cells": {"A feature": [YES, "seen elsewhere"]}}
+    of_the_program = features.elsewhere
+    monkeypatch.setattr(features, "elsewhere", lambda name: shown if name == "RecBole" else of_the_program(name))
+    assert {library: try_cell(row, library) for library in cells} == {
+        "absent": (NOT_TRIED, "absent is not installed"),
+        "Rax": (NOT_TRIED, "no_such_module is not installed"),
+        "LightGBM": (FAILS, "ValueError: a message"),
+        "rankbound": (PARTLY, "seen"),
+        "XGBoost": (NO, "not seen"),
+        "RecBole": (YES, "seen elsewhere"),
+    }
+
+
+def test_the_program_prints_cells_and_writes_between_the_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [Feature("A feature", "", "", {"rankbound": [YES, "seen", "True"]}), Feature("Another", "", "no_such_word")]
+    monkeypatch.setattr(features, "TABLES", {"A table": (rows, ["rankbound"]), "Others": ([], ["Rax"])})
+    assert features.main(["--library", "rankbound"]) == 0
+    cells = {"A feature": [YES, "seen"], "Another": [NO, "no such name"]}
+    assert json.loads(capsys.readouterr().out)["cells"] == cells
+    page = tmp_path / "features.md"
+    page.write_text(f"# Before\n\n{features.BEGIN}\nold\n{features.END}\n\n## After\n")
+    row = Feature("A feature", "What it means.", "", {"rankbound": [YES, "0.5", "True"]})
+    monkeypatch.setattr(features, "PAGE", page)
+    monkeypatch.setattr(features, "TABLES", {"A table": ([row], ["rankbound"])})
+    assert features.main(["--write-docs"]) == 0
+    text = page.read_text("utf-8")
+    assert text.startswith("# Before")
+    assert text.endswith("## After\n")
+    assert "old" not in text
+    assert "| feature | rankbound |\n| --- | --- |\n| A feature | yes |" in text
+    assert "### A feature\n\nWhat it means.\n\n- rankbound: *yes* (0.5)\n" in text
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty package named allrank."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "allrank"]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "allrank").mkdir()
+    (tmp_path / "allrank" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path / "allrank"
+
+
+def test_names_are_searched_where_nothing_can_be_tried(package: Path) -> None:
+    (package / "private.py").write_text("def _fuse(): ...\n\nfuse = 1\n")
+    (package / "fuse_test.py").write_text("def fuse_tested(): ...\n")
+    row = Feature("Fusion", "", "fuse", {})
+    assert try_cell(row, "allRank") == (NO, "no such name")
+    (package / "runs.py").write_text("class Runs:\n    def fuse_all(self): ...\n")
+    assert try_cell(row, "allRank") == (NOT_TRIED, "has fuse_all")
+
+
+def test_stand_ins_are_gone_after_the_import(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = object()
+    monkeypatch.setitem(sys.modules, "torchvision", mine)
+    monkeypatch.delitem(sys.modules, "gcsfs", raising=False)
+    (package / "losses.py").write_text("import gcsfs\nfrom torchvision.transforms import Compose\n\nvalue = 3\n")
+    assert allrank("losses").value == 3
+    assert sys.modules["torchvision"] is mine
+    assert "gcsfs" not in sys.modules
+
+
+# The leaderboard of rankers, on lists with a planted weight per feature
+
+TRIED = ("random scores", "best single feature", "Ranking SVM", "LambdaMART", "trees, AP min-max")
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = np.random.default_rng(0)
+
+    def lists(part: str, fold: int) -> rb.JudgedLists:
+        topics = [f"{part}-{fold}-{topic}" for topic in range(40)]
+        features = draws.normal(size=(400, 4)).astype(np.float32)
+        relevance = np.digitize(features @ [1.5, 1.5, 1.5, 0.0] + draws.normal(size=400), [1.5, 3.0])
+        relevance[:10] = 0  # A topic without relevant items counts 0.
+        columns = {"features": features, "feature_names": list("abcd"), "items": [f"d{row}" for row in range(400)]}
+        return rb.JudgedLists(topics=topics, offsets=np.arange(0, 401, 10), relevance=relevance, **columns)
+
+    parts = ("training", "validation", "test")
+    splits = [rb.Split(**{part: lists(part, fold) for part in parts}) for fold in (1, 2)]
+    monkeypatch.setattr(rankers, "splits_of", lambda folder: splits)
+
+
+def test_every_row_is_a_recipe_and_unknown_rankers_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rankers.BASELINE in rankers.RANKERS
+    assert len(rankers.RANKERS) >= 20
+    for name, row in rankers.RANKERS.items():
+        assert row["family"], name
+        recipe = rb.Recipe(metric=rankers.AP, **row.get("recipe", {}))
+        assert rb.loss(recipe.loss, recipe.bound), name
+    with pytest.raises(SystemExit):
+        rankers.main(["--only", "MARS"])
+    assert "--only: unknown MARS; known are random scores, " in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("planted")
+def test_the_table_ranks_what_learns_above_what_does_not(tmp_path: Path) -> None:
+    known = {name: rankers.RANKERS[name] for name in TRIED}
+    found = {name: [rankers.tested(tmp_path, row, seed) for seed in (0, 1)] for name, row in known.items()}
+    means = {name: float(np.mean([one.values[:, 0] for one in seeds])) for name, seeds in found.items()}
+    learnt = {name: mean for name, mean in means.items() if name not in TRIED[:2]}
+    assert means["random scores"] + 0.1 < means["best single feature"] < min(learnt.values()) < 0.975
+    # Zero, not left out: one topic of each fold's forty.
+    assert all((one.values[[0, 40]] == 0).all() for seeds in found.values() for one in seeds)
+    again = rankers.tested(tmp_path, known["trees, AP min-max"], 1)
+    np.testing.assert_array_equal(again.values, found["trees, AP min-max"][1].values)
+    rankers.write(tmp_path, found, [str(topic) for topic in range(80)])
+    lines = (tmp_path / "rankers.md").read_text("utf-8").splitlines()
+    rows = [line.split(" | ") for line in lines if line.startswith("| ")][2:]
+    assert [row[0].strip("| ") for row in rows] == sorted(means, key=lambda name: -means[name])
+    assert float(rows[-1][2].split()[0]) == pytest.approx(means["random scores"], abs=6e-5)
+    with (tmp_path / "rankers.csv").open(encoding="utf-8") as file:
+        values = list(csv.DictReader(file))
+    assert len(values) == 80 * len(TRIED)
+    assert (tmp_path / "rankers.svg").stat().st_size > 0
+
+
+def test_rates_are_compared_on_drawn_lists(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A ranker that hardly moves is worse than one that learns; the parts have all topics, each once."""
+    few = rates.Generated(100, 0.6, 0.2, 20, 6, 0, 3)
+    (split,) = rates.generated(few)
+    parts = [part.topics for part in split.parts.values() if part is not None]
+    assert [len(topics) for topics in parts] == [60, 20, 20]
+    assert len({topic for topics in parts for topic in topics}) == 100
+    assert {*split.training.relevance} == {0, 1, 2, 3}
+    monkeypatch.setitem(rates.SETS, "few", few)
+    rates.main(["--sets", "few", "--models", "linear", "--rates", "1e-9", "0.1"])
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[4].strip() for row in rows] == ["1e-09", "0.1"]
+    assert all(float(rows[0][place]) < float(rows[1][place]) for place in (5, 6))

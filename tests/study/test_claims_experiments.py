@@ -7,15 +7,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-pytest.importorskip("scipy", reason="claims are decided by statistics")
-
 from rankbound_study.claims import experiments
 from rankbound_study.claims.experiments import FIRST, SPREAD
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY, UNBOUNDED
-from tests.study.calibrations import THREE_SIZES, remedied, sgd
-from tests.study.planted import LOSSES, Effect, Setting, World, beside, joint, raised, settings, usual
+from tests.study.planted import LOSSES, Effect, Lists, Setting, World, beside, joint, raised, settings, usual
+from tests.study.test_calibrations import THREE_SIZES, remedied, sgd
 
 MOVIELENS, MQ2008 = 2, None
 
@@ -52,13 +50,15 @@ def on_own_metric(by: float, on_others: float) -> Gain:
 def crossed(own: Gain, trained_higher: Gain, **changes: Any) -> World:
     """Bounded losses differ from the unbounded one by what is planted, by the ratio of the training."""
 
-    def gain(one: Setting, metric: str) -> float:
-        return 0.0 if one.bounding == UNBOUNDED else (trained_higher if one.variant else own)(one.loss, metric)
+    def gain(lists: Lists) -> float:
+        return (
+            0.0 if lists.bounding == UNBOUNDED else (trained_higher if lists.variant else own)(lists.loss, lists.metric)
+        )
 
     other = settings(LOSSES, ("none", "distribution"), (MOVIELENS,), "ratios-at2", trained_at=3)
     some = [*settings(LOSSES, BOUNDINGS, (MOVIELENS, MQ2008)), *other]
     size = {"topics": 20, "own": 0.002, "training": 0.003, "chance": 0.004}
-    return World(lambda one: 0.0, some, metric=gain, **(size | changes))
+    return World(lambda one: 0.0, some, plant=gain, **(size | changes))
 
 
 def shorter(one: Setting, rows: pl.DataFrame) -> pl.DataFrame:
@@ -77,8 +77,7 @@ def one_relevant(
 ) -> World:
     """Losses score better by so much at one of two rates, or at both; `best` is the loss whose low rate is picked."""
     of_both = dict.fromkeys(
-        ("one-relevant-usual", "one-relevant-low"),
-        lambda one: better.get(one.loss, 0.0) * one.variant.endswith(at),
+        ("one-relevant-usual", "one-relevant-low"), lambda one: better.get(one.loss, 0.0) * one.variant.endswith(at)
     )
     validation = {True: "low", False: "usual"}
     found = beside(MOVIELENS, of_both, losses=losses, bounds=(UNBOUNDED,))

@@ -20,19 +20,12 @@ from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_k
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims import Claims
-from tests.study.planted import ONE_SEED, STILL, Made, Study, blurred, evidence_of, of_bounded, study
-
-pytest.importorskip("scipy", reason="claims are decided by statistics")
-
-__all__ = ["evidence_of"]
+from tests.library.refusals import problems
+from tests.study.planted import ONE_SEED, STILL, blurred, drawn, main_runs, of_bounded, study
 
 
 def difference(mean: float, error: float = 0.01, margin: float = 0.002) -> Contrast:
     return Contrast(Estimate(mean, error, 100.0), margin, 101)
-
-
-def of_all(*differences: Contrast) -> Family[int]:
-    return Family(dict(enumerate(differences)), 0.05)
 
 
 UP, DOWN, OPEN, ALIKE = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
@@ -41,48 +34,19 @@ OVER, WIDE = difference(0.3, margin=0.1), difference(0.0)
 SMALL = difference(0.001, error=0.001)
 """Not shown to rise, nor to rise by less than what matters."""
 
-VERDICTS: dict[str, dict[str, list[list[Contrast]]]] = {
-    "all are higher": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, OPEN], [UP, NONE]], REFUTED: [[UP, DOWN]]},
-    "all are lower": {CONFIRMED: [[DOWN, DOWN]], INCONCLUSIVE: [[DOWN, NONE]], REFUTED: [[DOWN, UP]]},
-    "none is lower": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN]]},
-    "all rise": {CONFIRMED: [[UP, UP]], INCONCLUSIVE: [[UP, SMALL]], REFUTED: [[UP, NONE], [UP, DOWN]]},
-    "all fall": {CONFIRMED: [[DOWN, DOWN]], REFUTED: [[DOWN, NONE], [DOWN, UP]]},
-    "all are above": {CONFIRMED: [[UP, FAR]], INCONCLUSIVE: [[UP, AT], []], REFUTED: [[UP, OPEN]]},
-    "all are below": {CONFIRMED: [[DOWN, OPEN]], INCONCLUSIVE: [[AT], []], REFUTED: [[DOWN, FAR]]},
-    "none falls": {CONFIRMED: [[ALIKE, OVER]], INCONCLUSIVE: [[UP, OPEN]], REFUTED: [[UP, DOWN]]},
-    "all are within": {CONFIRMED: [[OPEN]], INCONCLUSIVE: [[OPEN, AT], []], REFUTED: [[OPEN, FAR]]},
-    "all tend to be higher": {CONFIRMED: [[UP]], INCONCLUSIVE: [[UP, ALIKE]], REFUTED: [[UP, DOWN], [ALIKE, ALIKE]]},
-    "some are higher": {CONFIRMED: [[UP, DOWN]], INCONCLUSIVE: [[DOWN, OPEN]], REFUTED: [[DOWN, ALIKE]]},
-    "some are higher, none lower": {
-        CONFIRMED: [[UP, OPEN]],
-        INCONCLUSIVE: [[UP, DOWN], [OPEN, ALIKE]],
-        REFUTED: [[DOWN, OPEN], [ALIKE, ALIKE]],
-    },
-    "most rise": {CONFIRMED: [[UP, UP, DOWN]], INCONCLUSIVE: [[UP, OPEN]], REFUTED: [[DOWN, DOWN, UP, UP]]},
-    "most are no worse": {
-        CONFIRMED: [[NONE, NONE, DOWN]],
-        INCONCLUSIVE: [[UP, difference(0.0), DOWN]],
-        REFUTED: [[DOWN, UP]],
-    },
-}
-"""What each rule says of some differences."""
+VERDICTS = problems("rules")
 
 
 @pytest.mark.parametrize("rule", VERDICTS)
 def test_rules_follow_from_the_tests_of_all_differences(rule: str) -> None:
     """The limit, of rules that have one, is 0.05."""
     for verdict, families in VERDICTS[rule].items():
-        for some in families:
-            assert RULES[rule](of_all(*some)) == verdict, some
+        for names in families:
+            family = Family(dict(enumerate(globals()[name] for name in names.split())), 0.05)
+            assert RULES[rule](family) == verdict, names
 
 
-def test_without_a_limit_differences_are_compared_with_what_matters() -> None:
-    cases = {CONFIRMED: [ALIKE], INCONCLUSIVE: [ALIKE, difference(0.0)], REFUTED: [ALIKE, OVER]}
-    for verdict, some in cases.items():
-        assert RULES["all are within"](Family(dict(enumerate(some)))) == verdict
-
-
-def test_every_difference_has_its_place() -> None:
+def test_differences_have_their_places_and_are_compared_with_what_matters() -> None:
     family = Family({"up": UP, "down": DOWN, "open": OPEN, "alike": ALIKE})
     assert (family.higher, family.lower, family.alike) == (["up"], ["down"], ["alike"])
     assert (family.least(), family.most()) == ("down", "up")
@@ -91,6 +55,9 @@ def test_every_difference_has_its_place() -> None:
     alone, among_many = ({place: difference(0.022) for place in range(count)} for count in (1, 20))
     assert (Family(alone).higher, Family(among_many).higher) == ([0], [])
     assert collapsed({"a": UP, "b": difference(-0.02), "c": DOWN}) == ["c"]
+    cases = {CONFIRMED: [ALIKE], INCONCLUSIVE: [ALIKE, difference(0.0)], REFUTED: [ALIKE, OVER]}
+    for verdict, some in cases.items():
+        assert RULES["all are within"](Family(dict(enumerate(some)))) == verdict
 
 
 def test_parts_of_a_claim_and_shares_of_cases() -> None:
@@ -106,11 +73,11 @@ def test_parts_of_a_claim_and_shares_of_cases() -> None:
 
 
 class TestResamples:
-    noisy = replace(STILL, noise=0.05, losses=("AP",), controls=False)
+    noisy = main_runs(losses=("AP",), chance=0.05, controls={})
 
     @pytest.mark.parametrize("seeds", [1, 8])
-    def test_they_spread_as_the_standard_error_says(self, evidence_of: Made, seeds: int) -> None:
-        evidence = evidence_of(replace(self.noisy, seeds=seeds, folds=5))
+    def test_they_spread_as_the_standard_error_says(self, seeds: int) -> None:
+        evidence = drawn(replace(self.noisy, seeds=seeds, folds=5))
         pairs = {cell: pair(evidence, cell) for cell in cells(evidence, ["AP"])}
         found = resampled_means(pairs)
         for number, one in enumerate(pairs.values()):
@@ -118,8 +85,8 @@ class TestResamples:
             ratio = found[:, number].std() / contrast(one).estimate.standard_error
             assert 0.7 < ratio < math.sqrt(3) * 1.2
 
-    def test_readings_of_one_source_share_topics(self, evidence_of: Made) -> None:
-        evidence = evidence_of(replace(self.noisy, seeds=1))
+    def test_readings_of_one_source_share_topics(self) -> None:
+        evidence = drawn(replace(self.noisy, seeds=1))
         cell = next(one for one in cells(evidence, ["AP"]) if one.column.nsr is None)
         other = cell._replace(column=DataSet("mq2008-label2", None))
         found = resampled_means({cell: pair(evidence, cell), other: pair(evidence, cell)})
@@ -127,33 +94,27 @@ class TestResamples:
 
 
 class TestContrasts:
-    def test_they_find_what_is_planted(self, evidence_of: Made) -> None:
-        evidence = evidence_of(study(of_bounded(0.03, of="AP", bounding="min-max", nsr=2)))
+    def test_they_find_what_is_planted_and_average_replicas(self) -> None:
+        evidence = drawn(study(of_bounded(0.03, of="AP", bounding="min-max", nsr=2)))
         found = contrasts(evidence, cells(evidence, ["AP"]))
         planted = Cell("AP", "min-max", DataSet("movielens", 2), "AP")
         assert found[planted].mean == pytest.approx(0.03, abs=1e-3)
         assert all(abs(one.mean) < 1e-3 for cell, one in found.items() if cell != planted)
         assert {one.margin for one in found.values()} == {0.002}
-
-    def test_of_one_training_nothing_is_shown_to_be_small(self, evidence_of: Made) -> None:
-        """Two folds with one seed have no spread of trainings, and topics alone do not show that losses are alike."""
-        evidence = evidence_of(ONE_SEED)
-        found = contrasts(evidence, cells(evidence)).values()
-        assert not any(one.is_repeated or one.is_alike or one.is_no_lower for one in found)
-
-    def test_replicas_of_a_loss_are_averaged(self, evidence_of: Made) -> None:
-        """The affine boundings of nRBP are one training: one that scores higher does not stand for all."""
-        evidence = evidence_of(study(of_bounded(0.03, of="nRBP", bounding="min-max", nsr=2)))
+        # The affine boundings of nRBP are one training: one that scores higher does not stand for all.
+        evidence = drawn(study(of_bounded(0.03, of="nRBP", bounding="min-max", nsr=2)))
         cell = Cell("nRBP", "min-max", DataSet("movielens", 2), "nRBP(p=0.95)")
         assert contrast(pair(evidence, cell)).mean == pytest.approx(0.01, abs=1e-3)
         assert contrast(pair(evidence, cell, "expectation")).mean == pytest.approx(0.03, abs=1e-3)
         assert str(cell) == "nRBP with affine bounding on MovieLens at ratio 2"
 
-    def test_rounding_is_no_difference(self) -> None:
+    def test_neither_rounding_nor_one_training_shows_anything(self) -> None:
+        """Two folds with one seed have no spread of trainings, and topics alone do not show that losses are alike."""
+        evidence = drawn(ONE_SEED)
+        found = contrasts(evidence, cells(evidence)).values()
+        assert not any(one.is_repeated or one.is_alike or one.is_no_lower for one in found)
         assert estimate(np.full((5, 2, 3), 1e-17)).p_value() == 1
-
-    def test_mq2008_comes_from_its_first_label(self, evidence_of: Made) -> None:
-        assert {cell.column.dataset for cell in cells(evidence_of(Study()))} == {"movielens", "mq2008-label1"}
+        assert {cell.column.dataset for cell in cells(drawn(STILL))} == {"movielens", "mq2008-label1"}
 
 
 # The statistics that claims are decided by, compared with scipy's: distances, correlations, Kendall's tau
@@ -162,17 +123,15 @@ class TestContrasts:
 class TestDistances:
     column = DataSet("movielens", 1)
 
-    def test_the_largest_one_is_scipys(self, evidence_of: Made) -> None:
-        evidence = evidence_of(study(of_bounded(0.05, of="AP", bounding="min-max"), topics=30))
+    def test_the_largest_one_is_scipys_and_chance_is_not_significant(self) -> None:
+        evidence = drawn(study(of_bounded(0.05, of="AP", bounding="min-max"), topics=30))
         of = pair(evidence, Cell("AP", "min-max", self.column, "AP"))
         expected = stats.ks_2samp(of.a.ravel(), of.b.ravel()).statistic
         found = distance(of)
         assert found.value == pytest.approx(expected)
         assert found.p_value < 0.01
         assert found.value < found.upper
-
-    def test_chance_alone_is_not_significant(self, evidence_of: Made) -> None:
-        of = pair(evidence_of(replace(ONE_SEED, noise=0.05)), Cell("AP", "expectation", self.column, "AP"))
+        of = pair(drawn(replace(ONE_SEED, chance=0.05)), Cell("AP", "expectation", self.column, "AP"))
         assert distance(of).p_value > 0.05
 
 
@@ -181,39 +140,31 @@ class TestCorrelation:
     x = random.normal(0, 1, 500)
     y = x + random.normal(0, 1, 500)
 
-    def test_it_is_scipys(self) -> None:
+    def test_it_is_scipys_with_fishers_interval(self) -> None:
         assert correlation(self.x, self.y, PEARSON).mean == pytest.approx(stats.pearsonr(self.x, self.y).statistic)
         assert correlation(self.x, self.y, SPEARMAN).mean == pytest.approx(stats.spearmanr(self.x, self.y).statistic)
-
-    def test_of_independent_lists_its_interval_is_fishers(self) -> None:
         found = correlation(self.x, self.y)
         assert found.interval == pytest.approx(stats.pearsonr(self.x, self.y).confidence_interval(), abs=0.015)
         assert found.p_above(0.5) < 0.05 < found.p_above(found.mean)
         assert found.p_below(0.9) < 0.05
+        found = correlation(self.x, self.x)
+        assert found.mean == pytest.approx(1)
+        assert found.p_above(0.7) < 1e-9
 
-    def test_lists_of_one_topic_count_once(self) -> None:
+    def test_lists_of_one_topic_count_once_and_what_has_none_is_named(self) -> None:
         alone = correlation(self.x, self.y)
         repeated = correlation(np.repeat(self.x[:, None], 5, 1), np.repeat(self.y[:, None], 5, 1))
         assert repeated.mean == pytest.approx(alone.mean)
         assert repeated.estimate.standard_error == pytest.approx(alone.estimate.standard_error)
-
-    def test_what_has_none_is_named(self) -> None:
         with pytest.raises(MissingEvidence, match="the same in all lists"):
             correlation(np.ones(9), np.arange(9.0))
         with pytest.raises(MissingEvidence, match="over 2 topics"):
             correlation(np.arange(2.0), np.arange(2.0))
 
-    def test_equal_scores_correlate_wholly(self) -> None:
-        found = correlation(self.x, self.x)
-        assert found.mean == pytest.approx(1)
-        assert found.p_above(0.7) < 1e-9
 
-
-def test_taus_are_scipys_for_a_single_run_and_their_error_that_of_the_bootstrap(
-    evidence_of: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_taus_are_scipys_and_their_errors_the_bootstraps(monkeypatch: pytest.MonkeyPatch) -> None:
     column, names = DataSet("movielens", 2), ("nDCG", "nRBP(p=0.8)", "nRBP(p=0.9)")
-    evidence = evidence_of(study(blurred(p8=0.2, p9=0.1), losses=("AP",), boundings=("none",)))
+    evidence = drawn(study(blurred(p8=0.2, p9=0.1), of=main_runs(losses=("AP",), boundings=("none",))))
     monkeypatch.setattr(lists, "LOSSES", ("AP",))
     found = lists._agreements(evidence, column)
     for both in found:
@@ -222,8 +173,8 @@ def test_taus_are_scipys_for_a_single_run_and_their_error_that_of_the_bootstrap(
     target, low, high = (per_unit(scores(evidence, name, "AP", column).values[0]) for name in names)
     random, leads = np.random.default_rng(0), []
     for _ in range(400):
-        drawn = random.integers(0, len(target), len(target))
-        taus = [stats.kendalltau(target[drawn], of[drawn]).statistic for of in (high, low)]
+        chosen = random.integers(0, len(target), len(target))
+        taus = [stats.kendalltau(target[chosen], of[chosen]).statistic for of in (high, low)]
         leads.append(taus[0] - taus[1])
     lead = found[names[0], names[2]].lead(found[names[0], names[1]])
     assert lead.standard_error == pytest.approx(np.std(leads), rel=0.2)
@@ -250,7 +201,7 @@ def means(frame: pl.DataFrame) -> np.ndarray:
     return frame.group_by("loss").agg(pl.col("nDCG").mean()).sort("loss")["nDCG"].to_numpy()
 
 
-def test_agreement_is_the_least_tau_of_mean_scores() -> None:
+def test_agreement_is_the_least_tau_of_mean_scores_whatever_topics_have_none() -> None:
     choices = [rows(RISING, noise=0.5, start=start) for start in (1, 2, 3)]
     orders = [means(one) for one in choices]
     taus = [stats.kendalltau(orders[a], orders[b]).statistic for a, b in ((0, 1), (0, 2), (1, 2))]
@@ -259,9 +210,6 @@ def test_agreement_is_the_least_tau_of_mean_scores() -> None:
     assert least_tau(choices, "nDCG") == pytest.approx(min(taus))
     assert least_tau_of_seeds(choices[:1], "nDCG") == pytest.approx(min(of_seeds))
     assert least_tau_of_seeds([rows(RISING, seeds=1)], "nDCG") is None
-
-
-def test_topics_without_a_score_and_the_order_of_rows_change_no_agreement() -> None:
     choices = [rows(RISING, noise=0.5, start=start) for start in (8, 9)]
     holes = pl.col("topic").is_in(["3", "4"])
     empty = [one.with_columns(nDCG=pl.when(~holes).then("nDCG").otherwise(float("nan"))) for one in choices]
@@ -306,9 +254,6 @@ def test_pairs_are_named_left_open_and_counted_once() -> None:
     frame = rows(RISING).filter(pl.col("loss") != "loss4")
     boundings = pl.col("loss").replace_strict(names, default="none").alias("bounding")
     assert order_kept([frame.with_columns(boundings, pl.lit("nRBP").alias("loss"))] * 2, "nDCG").pairs == 1
-
-
-def test_one_seed_and_a_single_loss_say_nothing() -> None:
     found = order_kept([rows(RISING, seeds=1, start=start) for start in (6, 7)], "nDCG")
     assert found.verdict == INCONCLUSIVE
     assert "with one seed" in str(found)
@@ -366,13 +311,10 @@ def test_the_seeds_needed_decide_in_80_of_100_studies() -> None:
     assert needed == true_sample(topics, 30).seeds_needed, "it does not depend on the present number"
 
 
-def test_no_number_of_topics_outweighs_too_few_seeds() -> None:
+def test_no_topics_outweigh_too_few_seeds_and_intervals_have_standard_errors() -> None:
     assert true_sample(50, 1).topics_needed is None
     assert true_sample(50, 1000).seeds_needed is None
     assert replace(true_sample(50, 1000), of_trainings=0.0).seeds_needed is None, "trainings are no source of error"
-
-
-def test_an_interval_has_the_standard_error_of_its_estimate() -> None:
     error = 0.004
     one = Sample.of_interval(-1.959964 * error, 1.959964 * error, 500, MARGIN)
     assert one.of_topics == pytest.approx(error**2, rel=1e-6)

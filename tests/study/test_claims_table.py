@@ -1,15 +1,18 @@
-"""Claims as a table and in the report: every claim once, verdicts that exist, what is missing told."""
+"""Claims as a table and in the report: every claim once, verdicts that exist, and no two places that disagree."""
 
 import json
 import re
 import shutil
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from neural_studies import WEB, Planted, write_study
+from planted import write_runs
+from test_claims_methods import by_features
 
 from rankbound.errors import DataError
 from rankbound_study.claims import registry, verdicts
@@ -26,10 +29,9 @@ from rankbound_study.claims.verdicts import (
 )
 from rankbound_study.cli import main
 from rankbound_study.report import claims, document
-from rankbound_study.report.blocks import Document, Finding, TableBlock, escaped, signed
-from rankbound_study.report.claims import Claims
-from tests.study.judged_study import write_tables
-from tests.study.report_statements import DIFFERENCE, contradictions, statements
+from rankbound_study.report.blocks import Document, Finding, Paragraph, TableBlock, escaped, signed, with_minus_signs
+from rankbound_study.report.claims import Claims, estimate
+from rankbound_study.results.neural import AS_PRINTED, TABLES, data_set_title
 
 CLAIMS = registry.claims()
 
@@ -42,10 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_step_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_step_leaves_a_record(theorems_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RANKBOUND_PROVENANCE", "results/provenance")
-    assert main(["claims", "--out-dir", "results/tables"]) == 0
+    assert main(["claims", "--theorems", str(theorems_file), "--out-dir", "results/tables"]) == 0
     record = json.loads(Path("results/provenance/tables/table_claims.csv.json").read_text("utf-8"))
     assert set(record["outputs"]) == {f"tables/table_claims.{kind}" for kind in ("csv", "md", "tex")}
 
@@ -64,7 +66,7 @@ def test_every_claim_has_one_row_in_the_order_of_their_weight(folder: Path) -> N
         Evidence("thesis").ratios("movielens")
 
 
-def test_groups_begin_with_the_question_and_end_with_definitions() -> None:
+def test_the_registry_has_groups_deciders_sentences_and_known_rules() -> None:
     """A group is one run of rows, so that tables can be cut where it changes."""
     names = [claim.group for claim in CLAIMS]
     of_group = list(dict.fromkeys(names))
@@ -72,15 +74,9 @@ def test_groups_begin_with_the_question_and_end_with_definitions() -> None:
     assert (of_group[0], of_group[-1]) == ("Bounding and mean scores", "Definitions and worked examples")
     assert {claim.kind for claim in CLAIMS if claim.group == of_group[0]} == {"empirical"}
     assert "empirical" not in {claim.kind for claim in CLAIMS if claim.group == of_group[-1]}
-
-
-def test_deciders_are_those_of_claims() -> None:
     assert set(registry.deciders()) == {claim.id for claim in CLAIMS}
     with pytest.raises(ValueError, match="T03 is decided twice"):
         registry.decides("T03")(lambda evidence: Verdict(CONFIRMED, "again"))
-
-
-def test_every_claim_has_its_sentences_and_those_of_cells_a_known_rule() -> None:
     assert all(claim.reason and claim.statistic for claim in CLAIMS)
     with pytest.raises(KeyError, match="some rise"):
         registry.decide_by_shape(Evidence("thesis"), "differences", "some rise")
@@ -105,29 +101,21 @@ def test_the_section_counts_and_shows_all(folder: Path, tmp_path: Path) -> None:
     assert nothing.quoted("T26") == ""
 
 
-def test_the_claims_of_one_source_begin_with_what_is_refuted(folder: Path) -> None:
+def test_claims_of_a_source_begin_with_refuted_ones_and_damage_is_named(folder: Path, tmp_path: Path) -> None:
     (block,) = Claims.read(folder).of_source("T")
     verdicts = [row[2].text for row in block.rows]
     order = [REFUTED, INCONCLUSIVE, CONFIRMED, NOT_TESTABLE, NOT_RUN]
     assert verdicts == sorted(verdicts, key=order.index)
     assert {row[0].text for row in block.rows} == {claim.id for claim in CLAIMS if claim.id.startswith("T")}
-
-
-def test_a_damaged_table_is_named(folder: Path, tmp_path: Path) -> None:
     text = (folder / "table_claims.csv").read_text("utf-8")
     (tmp_path / "table_claims.csv").write_text(text.replace(",confirmed,", ",sure,", 1), "utf-8")
     with pytest.raises(DataError, match=r"table_claims\.csv: not as the step wrote it .*unknown verdict 'sure'"):
         Claims.read(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.012345, "0.0123"), (-0.5, "−0.5"), (0.0, "0"), (12345.6, "12346"), (0.00001234, "1.2e−05")]
-)
-def test_numbers_are_short(value: float, text: str) -> None:
-    assert claims.number(value) == text
-
-
-def test_texts_cannot_break_the_forms() -> None:
+def test_numbers_are_short_and_texts_cannot_break_the_forms() -> None:
+    numbers = list(map(claims.number, (0.012345, -0.5, 0.0, 12345.6, 0.00001234)))
+    assert numbers == ["0.0123", "−0.5", "0", "12346", "1.2e−05"]
     claim = registry.Claim("T01", "bounds", "seed", "a | b & c_d 100%", "", "theorem")
     table = verdicts.frame([(claim, Verdict(REFUTED, r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))])
     assert r"a \| b & c_d" in claims.texts(table).markdown
@@ -142,8 +130,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tables(tmp_path_factory.mktemp("judged"))
+def results(theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tables(tmp_path_factory.mktemp("judged"), theorems_file)
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +150,8 @@ def edited(report: Document, edit: Callable[[str], str]) -> Document:
     return replace(report, sections=tuple(sections))
 
 
-def test_no_two_places_disagree(report: Document, results: Path) -> None:
+def test_no_two_places_disagree_here_or_in_committed_tables(report: Document, results: Path, tmp_path: Path) -> None:
     assert contradictions(list(statements(report)), results / "tables") == []
-
-
-def test_no_two_places_disagree_in_the_committed_tables(tmp_path: Path) -> None:
     committed = ROOT / "published_results" / "tables"
     shutil.copytree(committed, tmp_path / "tables")
     assert contradictions(list(statements(document.build(tmp_path))), tmp_path / "tables") == []
@@ -197,11 +182,7 @@ def test_there_is_something_to_disagree_about(report: Document) -> None:
         (r"LambdaMART scores 0\.\d{4}", "LambdaMART scores 0.1234", "LambdaMART has the mean 0.1234"),
         (r"^Distribution bounding changes", "Distribution bounding ruins", "judges without a claim"),
         # The last digit of every difference in the facts of the second study.
-        (
-            r"^([+−]0\.\d{3})(\d)$",
-            lambda found: f"{found[1]}{(int(found[2]) + 1) % 10}",
-            "RankNet minus Class-NN",
-        ),
+        (r"^([+−]0\.\d{3})(\d)$", lambda found: f"{found[1]}{(int(found[2]) + 1) % 10}", "RankNet minus Class-NN"),
     ],
 )
 def test_it_finds_what_disagrees(found: str, instead: Any, complaint: str, report: Document, results: Path) -> None:
@@ -209,7 +190,7 @@ def test_it_finds_what_disagrees(found: str, instead: Any, complaint: str, repor
     assert any(complaint in one for one in contradictions(other, results / "tables"))
 
 
-def test_the_collapse_has_the_numbers_of_the_table_beside_it(report: Document, results: Path) -> None:
+def test_the_collapse_and_both_lists_of_claims_agree_with_the_tables(report: Document, results: Path) -> None:
     """T26 and the honest table measure the same differences."""
     table = pl.read_csv(results / "tables" / "table_5_1_honest.csv")
     rows = table.filter(pl.col("loss") == "nDCG", pl.col("bounding") == "distribution", pl.col("metric") == "nDCG")
@@ -217,9 +198,6 @@ def test_the_collapse_has_the_numbers_of_the_table_beside_it(report: Document, r
     (text,) = (one.text for one in statements(report) if "Claim T26, " in one.text)
     found = re.findall(r"([+−]\d\.\d{4}) on MovieLens at ratio (\d)", text)
     assert {int(nsr): change for change, nsr in found} == changes
-
-
-def test_both_lists_of_the_second_studys_claims_are_one(report: Document) -> None:
     blocks = {
         block.name: block for section in report.sections for block in section.blocks if isinstance(block, TableBlock)
     }
@@ -229,15 +207,12 @@ def test_both_lists_of_the_second_studys_claims_are_one(report: Document) -> Non
     assert own == {name: row for name, row in every.items() if name.startswith("N")}
 
 
-def test_the_report_begins_with_the_abstract_and_the_claims(report: Document, results: Path) -> None:
+def test_the_report_begins_with_abstract_and_claims_whose_counts_add_up(report: Document, results: Path) -> None:
     assert [section.anchor for section in report.sections[:3]] == ["abstract", "claims", "findings"]
     decided = dict(verdicts.read(results / "tables" / "table_claims.csv").select("id", "verdict").rows())
     (headline,) = (one.headline for one in report.sections[0].findings if "most mean scores" in one.headline)
     assert f"mean scores is {decided['T46']};" in headline
     assert headline.endswith(f"is {decided['T23']}.")
-
-
-def test_counts_by_source_add_up(report: Document, results: Path) -> None:
     table = verdicts.read(results / "tables" / "table_claims.csv")
     (section,) = (section for section in report.sections if section.anchor == "findings")
     (finding,) = (one for one in section.findings if one.headline.startswith("Of "))
@@ -253,7 +228,7 @@ def test_the_level_of_tests_is_defined_once() -> None:
         for path in sorted((ROOT / "src").rglob("*.py"))
         if re.search(r"^(LEVEL|COLLAPSE) *(: *float *)?= *0?\.\d", path.read_text("utf-8"), re.MULTILINE)
     ]
-    assert definitions == ["src/rankbound/compare/comparison.py"]
+    assert definitions == ["src/rankbound/compare/margins.py"]
 
 
 def committed(name: str) -> pl.DataFrame:
@@ -280,3 +255,165 @@ def test_the_committed_tables_have_every_claim_and_what_the_limitations_say() ->
     for nsr in (1, 2, 3):
         ours, theirs = (scores[nsr, "distribution"][of] - scores[nsr, "none"][of] for of in ("ours", "published"))
         assert ours < theirs < 0
+
+
+def write_tables(folder: Path, theorems: Path) -> Path:
+    """Make the tables by the commands, in `folder`/tables."""
+    study = write_study(folder, web="mslr-web10k-label2")
+    methods = Planted(folder / "planted").queries(WEB | {"RankNet-as-printed": 0.4, "random": 0.25})
+    by_features(-0.1, 0.0, 0.1)(methods)
+    planted = methods.evidence()
+    first = write_runs(folder / "first.parquet", protocols=("published", "honest"), topics=12, folds=2, seeds=2)
+    runs, epochs = folder / "runs.parquet", folder / "epochs.parquet"
+    _joined([study.runs, planted.runs, first], runs)
+    _joined([study.epochs, planted.epochs], epochs)
+    files = ["--runs", runs, "--epochs", epochs]
+    of_faces = ["--images", study.images, "--predictions", *study.predictions]
+    options = {"table_5_1": {"study": "thesis"}, "table_5_1_honest": {"study": "thesis"}}
+    for name, wanted in options.items():
+        _run(folder, "table", name, "--runs", runs, "--options", json.dumps(wanted))
+    _run(folder, "table", "table_flattery", "--runs", runs, "--options", json.dumps({"study": "thesis"}))
+    _run(folder, "table", "table_neural_1", *files)
+    _run(folder, "table", "table_neural_2", *files, *of_faces)
+    _run(folder, "table", "table_neural_features", *files, *of_faces)
+    _run(folder, "claims", "--theorems", theorems, *files, *of_faces)
+    return folder
+
+
+def _joined(paths: list[Path | None], target: Path) -> None:
+    pl.concat([pl.read_parquet(path) for path in paths if path is not None], how="diagonal_relaxed").write_parquet(
+        target
+    )
+
+
+def _run(folder: Path, *words: object) -> None:
+    assert main([*map(str, words), "--out-dir", str(folder / "tables")]) == 0
+
+
+_NUMBER = r"[+−]\d\.\d{4}(?!\d)"
+DIFFERENCE = re.compile(rf"([\w-]+) (?:minus|−) ([\w-]+)(?: is)? ({_NUMBER})(?: \(?({_NUMBER}) to ({_NUMBER}))?")
+"""`RankNet minus Class-NN +0.0254 (+0.0134 to +0.0374)`, in a sentence or in the cells of a row."""
+
+_MEAN = re.compile(r"(?<!minus )(?<!− )\b([\w-]+)(?: scores)? (0\.\d{4})(?!\d)")
+
+CLAIM = re.compile(r"\b([TNMWLP]\d\d)\b")
+JUDGING = re.compile(r"\b(does not hold|not confirmed|contradict\w*|ruins?|surely|for certain)\b", re.IGNORECASE)
+"""Words of a verdict that is no quotation of a claim's."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A text of the report: where it stands, what it is about, and what it says."""
+
+    place: str
+    context: str
+    text: str
+
+    def about(self, titles: Iterable[str]) -> list[str]:
+        """The data sets that it names; a reason that names faces may say `VGG16` for the features of these."""
+        whole = f"{self.context} {self.text}"
+        return [title for title in titles if all(part in whole for part in title.removesuffix(" features").split(", "))]
+
+
+def statements(document: Document) -> Iterator[Statement]:
+    """Every sentence and every row of a table, a row with its caption as context."""
+    for section in document.sections:
+        yield Statement(section.title, "", section.text)
+        for finding in section.findings:
+            yield Statement(section.title, "", f"{finding.headline} {finding.detail}")
+            for row in finding.rows:
+                yield Statement(section.title, finding.headline, " ".join(row))
+        for block in section.blocks:
+            if isinstance(block, TableBlock):
+                yield Statement(f"{section.title}, {block.name}", "", block.caption)
+                for cells in block.rows:
+                    words = " ".join(f"{cell.text} {cell.note}".strip() for cell in cells)
+                    yield Statement(f"{section.title}, {block.name}", block.caption, words)
+            elif isinstance(block, Paragraph):
+                yield Statement(section.title, block.title, block.text)
+
+
+def contradictions(said: list[Statement], tables: Path) -> list[str]:
+    """Return the contradictions of a report; empty if there are none."""
+    claims = verdicts.read(tables / "table_claims.csv")
+    of_tables = (_on_differences, _on_means, _on_gaps)
+    complaints = [_on_claims(said, claims), _on_counts(said, claims), *(find(said, tables) for find in of_tables)]
+    return [complaint for found in complaints for complaint in found]
+
+
+def _on_claims(said: list[Statement], claims: pl.DataFrame) -> Iterator[str]:
+    """A text with a claim's number has its verdict and its reason with all numbers; beside these no text judges."""
+    rows = {row["id"]: row for row in claims.iter_rows(named=True)}
+    for one in said:
+        rest = one.text
+        for name in dict.fromkeys(found for found in CLAIM.findall(one.text) if found in rows):
+            row, reason = rows[name], with_minus_signs(rows[name]["reason"])
+            quotation = f"Claim {name}, {row['verdict']}: {reason}"
+            of_table = f"{name} {row['claim']} {row['verdict']} {reason}"
+            has_row = one.text.startswith(of_table) and estimate(row) in one.text
+            if not (quotation in one.text or has_row):
+                yield f"{one.place}: {name} is {row['verdict']} ({row['reason']}), found {one.text!r}"
+            rest = rest.replace(quotation, "").replace(of_table, "")
+        if found := JUDGING.search(rest):
+            yield f"{one.place}: judges without a claim ({found[0]}): {rest!r}"
+
+
+def _on_counts(said: list[Statement], claims: pl.DataFrame) -> Iterator[str]:
+    """Every count of claims is that of the table, and so is every count of a verdict beside it."""
+    counts = dict(claims["verdict"].value_counts().rows())
+    for one in said:
+        for count in re.findall(r"\b[Oo]f (\d+) claims", one.text):
+            if int(count) != len(claims):
+                yield f"{one.place}: {count} claims, the table has {len(claims)}"
+            for number, verdict in re.findall(r"(\d+) are (confirmed|refuted|inconclusive)", one.text):
+                if int(number) != counts.get(verdict, 0):
+                    yield f"{one.place}: {number} {verdict}, the table has {counts.get(verdict, 0)}"
+
+
+def _on_differences(said: list[Statement], tables: Path) -> Iterator[str]:
+    """A difference of two methods has the digits of the file of comparisons, either way round, wherever it stands."""
+    known: dict[tuple[str, str, str], tuple[str, ...]] = {}
+    for path in sorted(tables.glob("table_neural_*_comparisons.csv")):
+        for row in pl.read_csv(path).iter_rows(named=True):
+            title, pair = data_set_title(row["dataset"]), (row["method"], row["other"])
+            known[title, *pair] = tuple(map(signed, (row["difference"], row["low"], row["high"])))
+            known[title, *pair[::-1]] = tuple(map(signed, (-row["difference"], -row["high"], -row["low"])))
+    for one in said:
+        titles = one.about({title for title, _, _ in known})
+        for method, other, *numbers in DIFFERENCE.findall(one.text):
+            printed = tuple(filter(None, numbers))
+            places = [known[key] for title in titles if (key := (title, method, other)) in known]
+            if places and not any(printed == place[: len(printed)] for place in places):
+                yield f"{one.place}: {method} minus {other} is {printed}, the comparisons have {places}"
+
+
+def _on_means(said: list[Statement], tables: Path) -> Iterator[str]:
+    """A method's mean has the digits of its table, wherever it stands; a row may be of its printed settings."""
+    known: dict[tuple[str, str], set[str]] = {}
+    for about in TABLES:
+        if (path := tables / f"{about.name}.csv").exists():
+            scores = pl.read_csv(path, infer_schema_length=None).filter(pl.col("metric") == about.metric)
+            for dataset, method, mean in scores.select("dataset", "method", "ours").drop_nulls().rows():
+                key = (data_set_title(dataset), method.removesuffix(AS_PRINTED))
+                known.setdefault(key, set()).add(f"{mean:.4f}")
+    for one in said:
+        titles = one.about({title for title, _ in known})
+        by_features = one.place.endswith("Scores by the number of features")
+        for method, mean in [] if by_features else _MEAN.findall(one.text):
+            means = [known[title, method] for title in titles if (title, method) in known]
+            if means and not any(mean in found for found in means):
+                yield f"{one.place}: {method} has the mean {mean}, the tables have {means}"
+
+
+def _on_gaps(said: list[Statement], tables: Path) -> Iterator[str]:
+    """The leads of networks that N15 names are the gaps of the table by the number of features."""
+    gaps = pl.read_csv(tables / "table_neural_features_gaps.csv").filter(pl.col("features").is_not_null())
+    printed = {(str(row["features"]), signed(row["difference"])) for row in gaps.iter_rows(named=True)}
+    for one in said:
+        for lead, count in re.findall(rf"(?:from|to) ({_NUMBER}) with ([\d,]+)", one.text):
+            if (count.replace(",", ""), lead) not in printed:
+                yield f"{one.place}: a lead of {lead} with {count} features is not in the table"
+        if one.place.endswith("Scores by the number of features") and " gap " in f" {one.text} ":
+            for value in re.findall(rf"({_NUMBER}) \(", one.text):
+                if value not in {difference for _, difference in printed}:
+                    yield f"{one.place}: a gap of {value} is not in the file"

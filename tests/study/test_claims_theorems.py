@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from brute_force import METRICS, binary_orders, kendall, linear_dcg, pair_error
 from torch import Tensor
 
@@ -18,7 +20,6 @@ from rankbound_study.claims import thesis_theorems as thesis
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decide, in_words, verdict_on
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, Ruling
-from rankbound_study.cli import main
 
 EVIDENCE = Evidence("thesis")
 
@@ -55,54 +56,29 @@ def test_short_lists_never_ask_the_formula(monkeypatch: pytest.MonkeyPatch) -> N
 
 # The theorems, as they are
 
-KNOWN = {
-    CONFIRMED: "T01 T02 T03 T04 T08 T09 T10 T11 T12 T15 T18 N05 N16 M01 M02 W01 L01 L02 L03",
-    REFUTED: "T05 T06 T13 T17 T19 N04",
-}
-
-SAID = {
-    "T03": ["0.63"],
-    # Only lists with one relevant item have an ideal DCG of 1.
-    "T04": ["right for 8 of 44 lists"],
-    "T05": ["from 5 relevant items on", "AP in 0;"],
-    "T06": ["hard ranks, 0 of", "0 with AP, 0 with nRBP"],
-    "T08": ["right for 0 of 44"],
-    # 1 / C(9, 4) of the longest list with most orders.
-    "T17": [f"{1 / 126:.4f} to 0.50"],
-    "L02": ["6,678", "200 once half"],
-    "M01": ["8 numbers are misprinted (1.887, 0.772, 8.09, 0.9306)", "8.693"],
-    "M02": ["1 for equal and 0 for reversed"],
-    "N04": ["200,000 of 200,000"],
-    "N05": ["50 of 50 differences"],
-    "N16": ["first item in 0"],
-}
-"""Numbers that the reason names."""
-
-VALUES = {"T03": 0.7816511 - 0.6309298, "T06": -0.4177776, "T17": 0.3096014615, "N04": 2}
-"""Values of the deciding statistic."""
+RULED = yaml.safe_load((Path(__file__).parents[1] / "reference/theorems.yaml").read_text("utf-8"))
+KNOWN = {claim: (verdict, row or {}) for verdict, rows in RULED.items() for claim, row in rows.items()}
 
 
 @pytest.fixture(scope="module")
-def rulings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Ruling]:
+def rulings(theorems_file: Path) -> Mapping[str, Ruling]:
     """The rulings of the step, read back from its file."""
-    path = tmp_path_factory.mktemp("theorems") / "theorems.json"
-    assert main(["theorems", "--out", str(path)]) == 0
-    return others.read(path)
+    return others.read(theorems_file)
 
 
 def test_the_step_checks_all_of_them(rulings: Mapping[str, Ruling]) -> None:
-    assert set(rulings) == {claim for some in KNOWN.values() for claim in some.split()}
+    assert rulings.keys() == KNOWN.keys()
     decided = {claim.id: verdict for claim, verdict in decide(EVIDENCE, rulings)}
     assert decided["L03"] == verdict_on("L03", EVIDENCE)
 
 
-@pytest.mark.parametrize(("claim", "verdict"), [(claim, of) for of, some in KNOWN.items() for claim in some.split()])
-def test_they_are_decided(claim: str, verdict: str, rulings: Mapping[str, Ruling]) -> None:
-    found = in_words(claim, rulings[claim])
+@pytest.mark.parametrize("claim", KNOWN)
+def test_they_are_decided(claim: str, rulings: Mapping[str, Ruling]) -> None:
+    (verdict, row), found = KNOWN[claim], in_words(claim, rulings[claim])
     assert found.verdict == verdict
-    assert [words for words in SAID.get(claim, ()) if words not in found.reason] == []
-    if claim in VALUES:
-        assert found.value == pytest.approx(VALUES[claim], abs=1e-4)
+    assert [words for words in row.get("words", ()) if words not in found.reason] == []
+    if "value" in row:
+        assert found.value == pytest.approx(row["value"], abs=1e-4)
 
 
 # The theorems, with something else planted
@@ -126,12 +102,8 @@ FORMULAS: dict[str, Callable[[str, Any, Any], Any]] = {
 }
 
 metric, loss, normalised, reciprocal_rank = rb.metric, rb.loss, rb.metric("PairError(norm=max)"), rb.metric("RR")
-exact, exchanges, differences, equations = (
-    rb.score_distribution,
-    others._exchanges,
-    others._of_differences,
-    thesis.EQUATIONS,
-)
+exact, exchanges, equations = rb.score_distribution, others._exchanges, thesis.EQUATIONS
+differences = others._of_differences
 
 
 def losses(expected: str, floors: str) -> list[Change]:
@@ -353,11 +325,13 @@ def test_orders_are_counted_by_halves(metric: str, n: int, p: int) -> None:
     np.testing.assert_allclose(thesis.share_of_orders_up_to(metric, n, p, scores), expected, atol=1e-12)
 
 
-def test_exchanges_and_ties_of_short_lists() -> None:
+def test_exchanges_ties_and_cycles_of_few_items() -> None:
     once = dict.fromkeys([(1, 0, 1, 0), (1, 0, 0, 1), (0, 1, 1, 0), (0, 1, 0, 1)], 1)
     assert others._fewest_exchanges((1, 1, 0, 0)) == {(1, 1, 0, 0): 0, **once, (0, 0, 1, 1): 2}
     assert others._mean_error([0, 0], [1, 0]) == 0.5
     assert others._mean_error([0, 1, 1], [2, 0, 0]) == 4
+    found = [others.intransitive(chances) for chances in (RING, LINE, OPEN, EVERYBODY)]
+    assert found == [(True, True), (False, False), (True, False), (False, False)]
 
 
 W = torch.tensor([1.0, -2.0, 0.5, 0.0, 1.0], dtype=torch.float64)
@@ -377,8 +351,3 @@ def test_what_is_no_counter_example_shows_nothing(kind: str, monkeypatch: pytest
     generator = torch.Generator().manual_seed(3)
     found = others.ruling_on_second_network(NO_COUNTER_EXAMPLES[kind], "", W, generator)
     assert found.verdict == INCONCLUSIVE
-
-
-def test_cycles_and_transitivity_of_three_items() -> None:
-    found = [others.intransitive(chances) for chances in (RING, LINE, OPEN, EVERYBODY)]
-    assert found == [(True, True), (False, False), (True, False), (False, False)]

@@ -32,24 +32,22 @@ from rankbound_study.vocabulary import LOSSES
 from tests.study.drawn_files import made_table
 from tests.study.planted import (
     EPOCHS,
+    MINE,
     STUDY,
     Lists,
-    Made,
+    PlantedSystems,
     Setting,
-    Study,
     World,
-    evidence_of,
+    control,
+    main_runs,
+    noise,
     of_bounded,
     settings,
     study,
 )
-from tests.study.planted_systems import STUDY as SYSTEMS
-from tests.study.planted_systems import TOPICS as SCORED
-from tests.study.planted_systems import PlantedSystems, control, noise
+from tests.study.planted import TOPICS as SCORED
 
-__all__ = ["evidence_of"]
-
-QUIET = Study(wobble=0.0005, spread=0.02, ratios=(1,))
+QUIET = main_runs((1,), shared=0.0005, level=0.02, own=0.002)
 GAIN = 0.03
 
 
@@ -62,15 +60,20 @@ PLANTED = study(ap_serves_ndcg, of_bounded(0.005, bounding="expectation"), of=QU
 
 
 @pytest.fixture(scope="module")
-def planted(evidence_of: Made) -> pl.DataFrame:
-    return metrics_crossed(evidence_of(PLANTED))
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    return PLANTED.files(tmp_path_factory.mktemp("planted"))
+
+
+@pytest.fixture(scope="module")
+def planted(evidence: Evidence) -> pl.DataFrame:
+    return metrics_crossed(evidence)
 
 
 def significant(table: pl.DataFrame) -> pl.DataFrame:
     return table.filter(pl.col("p_holm") <= 0.05)
 
 
-def test_a_planted_difference_is_found_and_it_alone(planted: pl.DataFrame) -> None:
+def test_a_planted_difference_is_found_alone_in_every_metric(planted: pl.DataFrame, evidence: Evidence) -> None:
     found = significant(planted)
     assert found.select("dataset", "loss", "metric", "bounded").rows() == [
         ("movielens", "AP", "nDCG", False),
@@ -80,15 +83,6 @@ def test_a_planted_difference_is_found_and_it_alone(planted: pl.DataFrame) -> No
         assert row["low"] < GAIN < row["high"]
         assert row["difference"] == pytest.approx(GAIN, abs=0.005)
         assert row["reference"] == "nDCG"
-
-
-def test_without_a_difference_none_is_found(evidence_of: Made) -> None:
-    table = metrics_crossed(evidence_of(QUIET))
-    assert significant(table).is_empty()
-    assert table["p_holm"].count() == table["difference"].count() > 0
-
-
-def test_every_loss_has_every_metric_with_the_bounding_that_validation_picks(planted: pl.DataFrame) -> None:
     assert planted.select("bounded", "loss", "metric").unique().height == 2 * len(LOSSES) * len(JUDGED)
     itself = pl.col("loss") == pl.col("reference")
     assert planted.filter(itself)["difference"].is_null().all()
@@ -98,11 +92,7 @@ def test_every_loss_has_every_metric_with_the_bounding_that_validation_picks(pla
         (False, "none"),
         (True, "expectation"),
     ]
-
-
-def test_differences_are_those_of_the_means_of_topics(evidence_of: Made, planted: pl.DataFrame) -> None:
-    runs = evidence_of(PLANTED).runs
-    rows = pl.read_parquet(runs).filter(dataset="mq2008-label1", bounding="none")
+    rows = pl.read_parquet(evidence.runs).filter(dataset="mq2008-label1", bounding="none")
     means = {loss: rows.filter(loss=loss)["P@10"].mean() for loss in LOSSES}
     for loss in ("AP", "nRBP"):
         row = planted.filter(dataset="mq2008-label1", bounded=False, loss=loss, metric="P@10").row(0, named=True)
@@ -110,9 +100,25 @@ def test_differences_are_those_of_the_means_of_topics(evidence_of: Made, planted
         assert row["difference"] == pytest.approx(means[loss] - means["nDCG"])  # type: ignore[operator]
 
 
-def test_table_and_finding_say_what_was_planted(evidence_of: Made, tmp_path: Path) -> None:
+def test_nothing_planted_is_nothing_found(tmp_path: Path) -> None:
+    table = metrics_crossed(QUIET.files(tmp_path / "quiet"))
+    assert significant(table).is_empty()
+    assert table["p_holm"].count() == table["difference"].count() > 0
+    assert ratios_crossed(Evidence(STUDY, made(tmp_path / "made").runs)).is_empty(), "without the experiment"
+    table = table_of(made(tmp_path / "unplanted", planted=0.0))
+    for column in ("p_holm", "effect_p_holm"):
+        assert table[column].count()
+        assert table.filter(pl.col(column) <= 0.05).is_empty()
+    with pytest.raises(MissingEvidence, match="popularity"):
+        verdict_on("P01", with_popularity(tmp_path / "others", {UNIFORM: 0.0}, controls=False))
+    table, findings = found(tmp_path, world({}, ()))
+    assert table.is_empty()
+    assert findings == []
+
+
+def test_table_and_finding_say_what_was_planted(evidence: Evidence, tmp_path: Path) -> None:
     assert list(crossed_findings(tmp_path)) == []
-    table, lines = made_table("table_metrics_crossed", evidence_of(PLANTED), tmp_path)
+    table, lines = made_table("table_metrics_crossed", evidence, tmp_path)
     assert len(table) == 2 * 2 * 3 * len(JUDGED)
     (raised,) = [line for line in lines if line.startswith("| MovieLens NSR 1 | AP | unbounded")]
     assert raised.split(" | ")[3].endswith("▲")
@@ -156,7 +162,7 @@ def table_of(evidence: Evidence) -> pl.DataFrame:
     return ratios_crossed(Evidence(STUDY, evidence.runs, experiments=evidence.experiments))
 
 
-def test_planted_differences_are_found_and_no_others_on_lists_that_lost_nothing(tmp_path: Path) -> None:
+def test_planted_differences_are_found_and_shown_on_lists_that_lost_nothing(tmp_path: Path) -> None:
     table = table_of(made(tmp_path))
     assert len(table) == 2 * 2 * 2 * 2
     found = table.filter(pl.col("p_holm") <= 0.05)
@@ -171,17 +177,6 @@ def test_planted_differences_are_found_and_no_others_on_lists_that_lost_nothing(
     assert effects["effect_difference"].to_list() == pytest.approx([EFFECT * (TOPICS - 1) / TOPICS] * 2, abs=2e-3)
     own = pl.col("nsr_test") == pl.col("nsr_train")
     assert [set(table.filter(of)["n_topics"]) for of in (own, ~own)] == [{TOPICS}, {TOPICS - 1}]
-
-
-def test_nothing_planted_is_nothing_found(tmp_path: Path) -> None:
-    assert ratios_crossed(Evidence(STUDY, made(tmp_path).runs)).is_empty(), "without the experiment"
-    table = table_of(made(tmp_path, planted=0.0))
-    for column in ("p_holm", "effect_p_holm"):
-        assert table[column].count()
-        assert table.filter(pl.col(column) <= 0.05).is_empty()
-
-
-def test_the_table_shows_both(tmp_path: Path) -> None:
     table, lines = made_table("table_ratios", made(tmp_path), tmp_path)
     assert len(table) == 16
     raised, effect = [line for line in lines if line.startswith("| MovieLens NSR 1 | AP | min-max")]
@@ -205,7 +200,7 @@ def with_popularity(folder: Path, ahead: dict[str, float], size: float = 0.002, 
         scores = level + 0.05 * np.sin(np.arange(SCORED)) + noise(len("".join(system)), size)
         planted.add(system, scores, level, dataset=dataset, nsr_train=1, nsr_test=1)
     files = planted.files()
-    return Evidence(SYSTEMS, files.runs, files.epochs)
+    return Evidence(MINE, files.runs, files.epochs)
 
 
 @pytest.mark.parametrize(
@@ -218,20 +213,13 @@ def with_popularity(folder: Path, ahead: dict[str, float], size: float = 0.002, 
         ({UNIFORM: 0.03}, 0.3, INCONCLUSIVE),
     ],
 )
-def test_the_verdict_is_that_of_all_samplings(
-    tmp_path: Path, ahead: dict[str, float], size: float, verdict: str
-) -> None:
+def test_verdicts_are_those_of_samplings(tmp_path: Path, ahead: dict[str, float], size: float, verdict: str) -> None:
     found = verdict_on("P01", with_popularity(tmp_path, ahead, size))
     assert found.verdict == verdict
     if size < 0.1:
         assert found.value == pytest.approx(min(ahead.values()), abs=0.002)
         assert found.low < found.value < found.high
     assert f"of {2 * len(ahead)} comparisons" in found.reason
-
-
-def test_without_popularity_there_is_nothing_to_decide(tmp_path: Path) -> None:
-    with pytest.raises(MissingEvidence, match="popularity"):
-        verdict_on("P01", with_popularity(tmp_path, {UNIFORM: 0.0}, controls=False))
 
 
 def test_differences_are_from_popularity_on_the_same_lists_in_a_column_per_sampling(tmp_path: Path) -> None:
@@ -320,12 +308,6 @@ def test_a_variant_that_is_worse_elsewhere_should_not_be_used(tmp_path: Path, el
     (row,) = finding.rows
     above_affine = row[finding.header.index("above affine")]
     assert above_affine == "1"
-
-
-def test_without_variants_there_is_no_finding(tmp_path: Path) -> None:
-    table, findings = found(tmp_path, world({}, ()))
-    assert table.is_empty()
-    assert findings == []
 
 
 def test_the_slope_at_the_start_is_that_of_the_smooth_distribution() -> None:

@@ -43,7 +43,7 @@ def test_tables_survive_the_file_byte_for_byte(metric: str, tmp_path: Path) -> N
     assert torch.equal(read.smooth(values, facts), tables.smooth(values, facts))
 
 
-def test_a_file_knows_the_tilt_of_its_tables_if_there_is_one(tmp_path: Path) -> None:
+def test_files_know_their_tilt_and_hold_binary_lists_alike_sampled(tmp_path: Path) -> None:
     for tilt in (1, 2.5):
         made = [score_distribution("AP", n=n, p=3, tilt=tilt) for n in (8, 9)]
         write_distributions(DistributionTables.collect(made), tmp_path / "AP.parquet")
@@ -51,9 +51,6 @@ def test_a_file_knows_the_tilt_of_its_tables_if_there_is_one(tmp_path: Path) -> 
         read = read_distributions(tmp_path / "AP.parquet")
         assert read.tilt == read.of(8, 3).tilt == tilt
         np.testing.assert_array_equal(read.of(9, 3).probability, made[1].probability)
-
-
-def test_a_file_holds_binary_lists_with_one_number_of_samples(tmp_path: Path) -> None:
     binary, graded = score_distribution("nDCG", 4, 2), score_distribution("nDCG", relevance=[0, 1, 2])
     fewer = score_distribution("nDCG", 5, 2, samples=10)
     for ones in ([binary, graded], [binary, fewer]):
@@ -75,9 +72,7 @@ def files(tmp_path: Path) -> list[str]:
     return ["--instances", str(tmp_path / "i.parquet"), "--out", str(tmp_path / "t.parquet")]
 
 
-def test_the_command_tabulates_or_samples_every_list_and_the_merged_training_lists(
-    tmp_path: Path, files: list[str]
-) -> None:
+def test_the_command_tabulates_or_samples_all_lists_and_the_merged_ones(tmp_path: Path, files: list[str]) -> None:
     made = []
     for _ in range(2):
         assert cli.main(["distributions", "AP", *files]) == 0
@@ -134,7 +129,7 @@ def pairs(instances: FoldedLists, split: Split) -> set[tuple[str, int, int]]:
     return {(instances.topics[owner], item, relevance) for owner, item, relevance in every}
 
 
-def test_test_lists_of_another_ratio_hold_nothing_that_was_trained_on(tmp_path: Path) -> None:
+def test_test_lists_of_another_ratio_or_one_relevant_item_are_new_or_fewer(tmp_path: Path) -> None:
     own, other = (read_instances(ratings(tmp_path, nsr)) for nsr in (3, 1))
     found = with_tests_of(own, other)
     left_out = 0
@@ -147,16 +142,6 @@ def test_test_lists_of_another_ratio_hold_nothing_that_was_trained_on(tmp_path: 
         assert {one for one in before if one[2]} <= after
         left_out += len(before) - len(after)
     assert left_out > 0
-
-
-@pytest.mark.parametrize("changed", [{"shift": 1}, {"items": ITEMS + 1}])
-def test_instances_of_other_folds_or_items_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
-    own, other = read_instances(ratings(tmp_path, 3)), read_instances(ratings(tmp_path, 1, **changed))
-    with pytest.raises(DataError, match="make both anew"):
-        with_tests_of(own, other)
-
-
-def test_one_relevant_item_and_all_others_stay(tmp_path: Path) -> None:
     own = read_instances(ratings(tmp_path, 2))
     found = with_few_relevant(own, 1)
     for fold in own.folds:
@@ -167,6 +152,13 @@ def test_one_relevant_item_and_all_others_stay(tmp_path: Path) -> None:
         assert pairs(found, found.split(fold, "train")) == pairs(own, own.split(fold, "train"))
     again = with_few_relevant(own, 1)
     assert all((again.splits[key].items == found.splits[key].items).all() for key in found.splits)
+
+
+@pytest.mark.parametrize("changed", [{"shift": 1}, {"items": ITEMS + 1}])
+def test_instances_of_other_folds_or_items_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    own, other = read_instances(ratings(tmp_path, 3)), read_instances(ratings(tmp_path, 1, **changed))
+    with pytest.raises(DataError, match="make both anew"):
+        with_tests_of(own, other)
 
 
 def test_a_file_of_test_lists_is_asked_for_exactly_where_it_counts(tmp_path: Path) -> None:
@@ -228,13 +220,10 @@ def test_both_parts_hold_the_same_items_as_before_cut_at_the_share(own: FoldedLi
         assert all((np.diff(part.items[places]) > 0).all() for part in parts for _, places in part.slices())
 
 
-def test_the_smaller_share_is_part_of_the_larger(own: FoldedLists) -> None:
+def test_smaller_shares_are_parts_of_larger_and_impossible_ones_refused(own: FoldedLists) -> None:
     small, large = (with_validation_share(own, share) for share in (0.1, 0.3))
     for fold in own.folds:
         assert pairs(small, small.split(fold, "validation")) < pairs(large, large.split(fold, "validation"))
-
-
-def test_shares_that_cannot_be_are_refused(own: FoldedLists) -> None:
     with pytest.raises(DataError, match="validation_share: user 0 has 12 items of one kind to train on"):
         with_validation_share(own, 0.99)
     with pytest.raises(ConfigError, match="not a data set of ratings"):

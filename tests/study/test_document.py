@@ -1,33 +1,41 @@
-"""The report: findings computed from the table, one content in two shapes, nothing fetched, fixed bytes."""
+"""The report: findings from the table, two shapes with fixed bytes, drawings in words, and what a browser shows."""
 
 import base64
 import hashlib
 import re
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import numpy as np
 import polars as pl
 import pytest
-from drawn_files import contents
-from synthetic_runs import write_runs
+from drawn_files import contents, svg_of
+from planted import write_runs
 
 from rankbound.errors import DataError
 from rankbound_study import figures
 from rankbound_study.claims.worked import WORKED_TABLES, worked_table
+from rankbound_study.cli import main
 from rankbound_study.figures import style
+from rankbound_study.figures.style import marked
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
 from rankbound_study.report import document, render
-from rankbound_study.report.blocks import Finding, ReportSection, TableBlock
+from rankbound_study.report.blocks import Cell, Document, Finding, ReportSection, TableBlock
 from rankbound_study.report.claims import Claims
 from rankbound_study.report.content import Figures, table_blocks
 from rankbound_study.report.findings import Bounded
-from rankbound_study.report.render import inline_svg
+from rankbound_study.report.render import drawn_svg, inline_svg
 from rankbound_study.report.tables import make
 from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.study_files import StudyFiles
+from tests.library.refusals import problems
+from tests.study.browser_pages import SCHEMES, broken_rules, driven, seen, unseen_stops, with_probe
 
 DRAWN = ("figure_1_1", "figure_5_5")
 SYNTHETIC_SETS = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
@@ -86,11 +94,17 @@ def test_the_page_fetches_nothing_and_its_links_arrive(page: str) -> None:
     assert len(scripts) == page.count("<script") == 1
 
 
-def test_colours_of_inlined_figures_follow_the_page(page: str) -> None:
+def test_colours_follow_the_page_and_synthetic_data_are_labelled(page: str, tmp_path: Path) -> None:
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == len(DRAWN)
     assert all(color not in drawing for drawing in drawings for color in style.DARK)
     assert all('role="img"' in drawing and "<title" in drawing for drawing in drawings)
+    content = document.build(results_folder(tmp_path, sets=SYNTHETIC_SETS))
+    text = render.html(content, tmp_path)
+    assert content.synthetic
+    assert all(words in text for words in ('role="note"', 'class="synthetic"', "Synthetic data. nDCG of each topic"))
+    assert not re.search("are reproduced|printed MQ2008", text)
+    assert 'class="synthetic"' not in page
 
 
 def test_inlining_renames_ids_and_their_uses() -> None:
@@ -106,7 +120,7 @@ def test_inlining_renames_ids_and_their_uses() -> None:
     assert not re.search("metadata|<!--", found)
 
 
-def test_all_parts_are_there_in_their_order(page: str, results: Path) -> None:
+def test_all_parts_are_there_in_order_with_remarks_for_missing_figures(page: str, results: Path) -> None:
     titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", page)
     assert titles[:3] == ["Findings", "Methods", "Table 5.1"]
     assert titles[-1] == "Provenance"
@@ -115,9 +129,6 @@ def test_all_parts_are_there_in_their_order(page: str, results: Path) -> None:
     assert 'class="sortable"' in page
     tables_of_it = [block for block in document.build(results).sections[2].blocks if isinstance(block, TableBlock)]
     assert page.count("<button") == sum(len(block.header) for block in tables_of_it if block.sortable)
-
-
-def test_a_remark_stands_in_the_place_of_a_missing_figure_alone(results: Path) -> None:
     remarks = {name: f"`make {name}` makes it." for name in ("figure_5_2", *DRAWN)}
     page = render.html(document.build(results, figures=Figures(results, remarks)), results, "../a&b.html")
     caption = figures.figure_specs()["figure_5_2"].caption
@@ -136,15 +147,6 @@ def test_both_shapes_have_fixed_bytes(results: Path, tmp_path: Path) -> None:
     pdf = contents(tmp_path / "a")["rankbound.pdf"]
     assert pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf
-
-
-def test_synthetic_data_are_labelled_and_never_compared(tmp_path: Path, page: str) -> None:
-    content = document.build(results_folder(tmp_path, sets=SYNTHETIC_SETS))
-    text = render.html(content, tmp_path)
-    assert content.synthetic
-    assert all(words in text for words in ('role="note"', 'class="synthetic"', "Synthetic data. nDCG of each topic"))
-    assert not re.search("are reproduced|printed MQ2008", text)
-    assert 'class="synthetic"' not in page
 
 
 def test_findings_follow_the_numbers(tmp_path: Path) -> None:
@@ -171,14 +173,11 @@ def test_findings_follow_the_numbers(tmp_path: Path) -> None:
     assert "A control fails: something is wrong with these runs." in [one.headline for one in found(broken)]
 
 
-def test_text_from_data_cannot_become_markup(results: Path, tmp_path: Path) -> None:
+def test_texts_of_data_are_no_markup_and_commands_are_code(results: Path, tmp_path: Path) -> None:
     hostile = '<script>alert("x")</script> #panic("no") $x$ _y_'
     content = of_section(title=hostile, text=hostile)
     assert "<script>alert" not in render.html(content, results)
     render.write_pdf(content, results, tmp_path / "a.pdf")
-
-
-def test_commands_in_texts_are_set_as_code_and_lines_do_not_break_before_a_unit(results: Path) -> None:
     text = render.html(of_section(text="See `rankbound <verb>`: 95 % of label ≥ 1."), results)
     assert "<p>See <code>rankbound &lt;verb&gt;</code>: 95\N{NO-BREAK SPACE}% of label" in text
     assert "label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1.</p>" in text
@@ -194,10 +193,10 @@ def test_worked_tables_can_be_read_back(tmp_path: Path) -> None:
         assert all(isinstance(cell.text, str) for row in block.rows for cell in row)
 
 
-def test_what_is_missing_or_not_as_it_was_recorded_is_refused(tmp_path: Path) -> None:
+def test_what_is_missing_or_not_as_it_was_recorded_is_refused(results: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"table_5_1\.csv is missing: make it with `python -m rankbound_study table t"):
         document.build(tmp_path)
-    folder = results_folder(tmp_path / "results")
+    folder = Path(shutil.copytree(results, tmp_path / "results"))
     record = folder / "provenance.json"
     write_manifest(make_manifest(folder, {}), record)
     document.build(folder, record)
@@ -211,3 +210,284 @@ def test_what_is_missing_or_not_as_it_was_recorded_is_refused(tmp_path: Path) ->
     write_manifest(make_manifest(folder, {"datasets": ["mq2008"], "lists": {"mq2008": {}}}), record)
     with pytest.raises(DataError, match=r"provenance\.json: not as the step wrote it that makes it \('.*'\); delete"):
         document.build(folder, record)
+
+
+# Parts of a figure in words, as its SVG file has them
+
+SVG = "{http://www.w3.org/2000/svg}"
+X = np.arange(1.0, 21.0)
+CURVE = 0.3 + 0.02 * X - 0.0003 * X**2
+TOPICS = (np.array([3.0, 40.0, 250.0, 7.0, 90.0]), np.array([0.2, -0.004, 0.0061, 0.035, -0.4]))
+STEPS = ((1.0, 0.2), (8.0, 0.35), (20.0, 0.45))
+POINTS, LOW, HIGH = np.array([0.71, 0.523]), np.array([0.68, 0.5012]), np.array([0.7444, 0.55])
+BARS = (0.125, 0.5)
+
+
+def told_figure() -> Any:
+    """Curves on linear and on symlog axes, points with intervals, bars, an area, a line without a label."""
+    figure, axes = style.panels(2, 2, height=4.0)
+    style.line(axes[0, 0], X, CURVE, style.SERIES[1], label="a < b", marks=3)
+    axes[0, 0].plot(X, CURVE - 0.1)
+    axes[0, 0].step(*zip(*STEPS, strict=True), where="post", label="steps")
+    axes[0, 0].axhspan(0.05, 0.1, color=style.SHADE, label="_low & grey")
+    axes[0, 0].set_title("first set")
+    axes[0, 0].set_ylabel("mean")
+    axes[0, 1].set(xscale="log", title="second set", xlabel="items")
+    axes[0, 1].set_yscale("symlog", linthresh=0.01, linscale=1.0)
+    axes[0, 1].set_ylabel("difference")
+    style.points(axes[0, 1], *TOPICS, label="topic")
+    axes[0, 1].axhline(0, label="_nothing")
+    axes[1, 0].errorbar([0.05, 1.05], POINTS, (POINTS - LOW, HIGH - POINTS), marker="o", label="method")
+    axes[1, 0].set_xticks([0, 1], ["few", "many"])
+    axes[1, 0].set_xlabel("years")
+    axes[1, 0].set_ylabel("accuracy")
+    axes[1, 1].barh([0.2, 1.2], BARS, 0.3, label="share")
+    axes[1, 1].set_yticks([0, 1], ["one\nline", "$w\\cdot d\\,x^2$"])
+    style.row_titles(axes, ["above", "below"])
+    return figure
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("told")
+    with style.house_style():
+        style.save(told_figure(), [folder / "a.svg", folder / "a.pdf"])
+        figure = told_figure()
+        figure.savefig(folder / "untold.svg")
+    style.save(figure, [folder / "untold.pdf"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def svg(folder: Path) -> str:
+    return (folder / "a.svg").read_text("utf-8")
+
+
+def titles(svg: str) -> list[tuple[str, str]]:
+    """Kind of element and its title, sorted."""
+    found = ((element, element.find(f"{SVG}title")) for element in ElementTree.fromstring(svg).iter())
+    named = [(element.tag.removeprefix(SVG), title.text or "") for element, title in found if title is not None]
+    return sorted(pair for pair in named if pair[1] != "rankbound")
+
+
+def test_every_labelled_part_is_told_with_its_panel_and_values(svg: str) -> None:
+    points = [
+        "method, first set, below\nyears few, accuracy 0.7100, interval 0.6800 to 0.7444",
+        "method, first set, below\nyears many, accuracy 0.5230, interval 0.5012 to 0.5500",
+    ]
+    assert titles(svg) == sorted([
+        ("g", "a < b, first set, above\nmean from 0.3197 to 0.5800, years from 1 to 20"),
+        ("g", "steps, first set, above\nmean from 0.2000 to 0.4500, years from 1 to 20"),
+        ("g", "low & grey, first set, above"),
+        *[("g", "topic, second set, above")] * 4,
+        ("g", "nothing, second set, above"),
+        ("path", "method, first set, below"),
+        *[("path", text) for text in points],
+        *[("use", text) for text in points],
+        ("g", "share, second set, below\none line: 0.1250"),
+        ("g", "share, second set, below\nw·d x²: 0.5000"),
+    ])  # fmt: skip
+
+
+def test_the_page_says_each_part_once_and_drawings_do_not_depend_on_it(svg: str, folder: Path) -> None:
+    page = inline_svg(svg, "figure_1_1", "All of it")
+    assert re.match(r'<svg [^>]*role="group"', page)
+    told = re.findall(r'<(?:g|path|use) role="img"[^>]*><title>([^<]*)', page)
+    assert sorted(told) == sorted(set(told))
+    assert len(re.findall("<title>", page)) == len(told) + page.count('aria-hidden="true"') == len(titles(svg))
+    without = inline_svg(re.sub("<title>.*?</title>", "", svg, flags=re.DOTALL), "figure_1_1", "All of it")
+    assert re.match(r'<svg [^>]*role="img"', without)
+    assert (folder / "a.pdf").read_bytes() == (folder / "untold.pdf").read_bytes()
+    assert "part-" not in svg
+    figure = told_figure()
+    with marked(figure) as told:
+        assert len(told) == len({part.artist.get_gid() for part in told})
+    assert all(artist.get_gid() is None for artist in figure.findobj())
+
+
+@pytest.mark.parametrize("name", ["figure_3_2", "figure_neural_links"])
+def test_titles_take_little_room(name: str, tmp_path: Path) -> None:
+    text = svg_of(figures.draw(name), tmp_path)
+    plainly = re.sub(r"<title>[^<]*</title>", "", text)
+    assert len(plainly) < len(text) < 1.06 * len(plainly)
+
+
+def test_undefined_points_and_intervals_shift_no_other_text_and_no_label_is_no_title(tmp_path: Path) -> None:
+    figure, axes = style.panels(1, 1, height=2.0)
+    nothing = float("nan")
+    reach = ([0.125, 0.1, nothing, 0.25], [0.25, 0.1, nothing, 0.125])
+    axes[0, 0].errorbar([0, 1, 2, 3], [0.5, nothing, 0.75, 0.25], reach, marker="o", label="method")
+    axes[0, 0].set(title="set", xlabel="x", ylabel="y")
+    found = titles(svg_of(figure, tmp_path))
+    first = "method, set\nx 0, y 0.5000, interval 0.3750 to 0.7500"
+    last = "method, set\nx 3, y 0.2500, interval 0.0000 to 0.3750"
+    assert [text for kind, text in found if kind == "use"] == [first, "method, set\nx 2, y 0.7500", last]
+    assert [text for kind, text in found if kind == "path"] == ["method, set", first, last]
+    axes[0, 0].clear()
+    axes[0, 0].plot([0, 1, 2], [0, 1, 0])
+    assert titles(svg_of(figure, tmp_path)) == []
+
+
+# A drawing of a stranger's results folder: what no drawing of ours has never reaches the page
+
+OPENING = (
+    '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="72pt" viewBox="0 0 1 1">'
+)
+
+
+@pytest.mark.parametrize(("inside", "found"), problems("hostile drawings"))
+def test_what_no_drawing_has_is_refused(inside: str, found: str) -> None:
+    with pytest.raises(ValueError, match=r"no drawing has|found an element inside") as caught:
+        drawn_svg(f"{OPENING}{inside}</svg>")
+    assert found in str(caught.value)
+
+
+def test_what_a_browser_reads_otherwise_is_refused_and_comments_vanish() -> None:
+    for text in (
+        '<!DOCTYPE svg [<!ENTITY x "<script>alert(1)</script>">]>' + OPENING + "&x;</svg>",
+        f"<!-- <svg onload='alert(1)'> --{OPENING}</svg>",
+        f"{OPENING}<g></svg>",
+        "no drawing",
+    ):
+        with pytest.raises(ValueError, match="XML"):
+            drawn_svg(text)
+    drawing = drawn_svg(
+        f"<!-- <svg onload='x'> -->{OPENING}<!-- --><title><![CDATA[</title><script>]]></title><?x y?></svg>"
+    )
+    assert drawing.endswith("<title>&lt;/title&gt;&lt;script&gt;</title></svg>")
+    assert drawing.startswith("<svg xmlns=")
+
+
+def test_a_hatched_panel_passes_and_keeps_its_pattern(tmp_path: Path) -> None:
+    """The panels of what did not train are hatched."""
+    with style.house_style():
+        figure, axes = style.panels(1, 1, height=2)
+        style.mark_untrained(axes[0, 0])
+        style.shared_legend(figure, axes, columns=1)
+    style.save(figure, [tmp_path / "x.svg"])
+    drawing = inline_svg((tmp_path / "x.svg").read_text("utf-8"), "x", "Hatched")
+    patterns = set(re.findall(r'<pattern id="([^"]+)"', drawing))
+    assert patterns
+    assert patterns == set(re.findall(r"fill: url\(#([^)]+)\)", drawing))
+
+
+@pytest.mark.parametrize("name", ["figure_1_1", "figure_3_1"])
+def test_our_own_drawings_pass_unchanged(name: str, tmp_path: Path) -> None:
+    style.save(figures.draw(name), [tmp_path / "a.svg"])
+    text = (tmp_path / "a.svg").read_text("utf-8")
+    drawing = drawn_svg(text)
+    for mark in ("<path", "<use", "<title>", "<g", "xlink:href="):
+        assert drawing.count(mark) == text.count(mark), mark
+
+
+def test_a_document_of_a_hostile_drawing_is_refused(results: Path, tmp_path: Path, told: Callable[..., str]) -> None:
+    folder = Path(shutil.copytree(results, tmp_path / "results"))
+    drawing, html = folder / "figures" / "figure_1_1.svg", tmp_path / "index.html"
+    drawing.write_text(drawing.read_text("utf-8").replace("</svg>", "<script>alert(1)</script></svg>"), "utf-8")
+    said = told("document", "--results", folder, "--out", tmp_path / "a.pdf", "--html", html, status=2)
+    found = "not as the step wrote it that makes it (found the element 'script', which no drawing has)"
+    assert f"{drawing}: {found}" in said
+    assert not html.exists()
+
+
+# The page in a real browser without a network
+
+PROBE = r"""<script>
+const failures = [];
+addEventListener("error", event => failures.push(event.message));
+addEventListener("securitypolicyviolation", event => failures.push(event.violatedDirective));
+addEventListener("load", () => {
+  const column = (table, index) => [...table.tBodies[0].rows].map(row => row.cells[index].textContent.trim());
+  const table = document.querySelector("#table-5-1 table.sortable"), headings = [...table.tHead.rows[0].cells];
+  const index = headings.findIndex(heading => heading.classList.contains("number"));
+  const before = column(table, index), found = {before};
+  for (const name of ["ascending", "descending", "original"]) {
+    headings[index].querySelector("button").click();
+    found[name] = column(table, index);
+    found[name + " told"] = headings[index].getAttribute("aria-sort");
+  }
+  found.native = [...document.querySelectorAll("#figure-3-2 svg title")].map(title => title.textContent);
+  found.failures = failures;
+  found.text = document.body.innerText;
+  found.drawings = [...document.querySelectorAll("svg.figure")].map(one => one.getBoundingClientRect().width);
+  found.overflow = document.documentElement.scrollWidth - innerWidth;
+  found.background = getComputedStyle(document.body.parentElement).backgroundColor;
+  const told = document.createElement("script");
+  told.type = "application/json"; told.id = "found"; told.textContent = JSON.stringify(found);
+  document.body.append(told);
+});
+</script></head>"""
+
+
+@pytest.fixture(scope="module")
+def probed(results: Path, theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with a claims table, and with a script in its head that reports what it sees."""
+    folder = Path(shutil.copytree(results, tmp_path_factory.mktemp("page") / "results"))
+    assert main(["claims", "--theorems", str(theorems_file), "--out-dir", str(folder / "tables")]) == 0
+    with style.house_style():
+        # In the place of a figure that is drawn from formulas.
+        style.save(told_figure(), [folder / "figures" / f"figure_3_2.{kind}" for kind in ("svg", "pdf")])
+    html = folder / "index.html"
+    assert main(["document", "--results", str(folder), "--out", str(folder / "a.pdf"), "--html", str(html)]) == 0
+    html.write_text(with_probe(html.read_text("utf-8"), PROBE), "utf-8")
+    return html
+
+
+@pytest.fixture(scope="module")
+def light(probed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return seen(probed, tmp_path_factory.mktemp("profile"), "--window-size=1300,900")
+
+
+def test_the_page_is_whole_without_a_network_and_its_columns_sort(light: dict[str, Any]) -> None:
+    assert light["failures"] == []
+    for text in ("A list with all relevant items at the bottom can score higher", "Table 5.1"):
+        assert text in light["text"]
+    assert re.search(r"Of \d+ claims of the sources", light["text"])
+    assert len(light["drawings"]) == len(DRAWN) + 1
+    assert min(light["drawings"]) > 400
+    # Titles of parts: browsers show them under the pointer.
+    assert {"nothing, second set, above", "share, second set, below\none line: 0.1250"} <= set(light["native"])
+    up, down = ([float(text.split()[0]) for text in light[name]] for name in ("ascending", "descending"))
+    assert (up, down) == (sorted(up), sorted(up, reverse=True))
+    assert up != down
+    assert light["original"] == light["before"]
+    told = [light[f"{name} told"] for name in ("ascending", "descending", "original")]
+    assert told == ["ascending", "descending", None]
+
+
+def test_the_page_fits_a_phone_and_is_dark_where_wanted(probed: Path, light: dict[str, Any], tmp_path: Path) -> None:
+    assert seen(probed, tmp_path, "--window-size=500,900")["overflow"] <= 0
+    dark = seen(probed, tmp_path, "--window-size=1300,900", "--blink-settings=preferredColorScheme=0")
+    assert sum(map(int, re.findall(r"\d+", light["background"])[:3])) > 3 * 200
+    assert sum(map(int, re.findall(r"\d+", dark["background"])[:3])) < 3 * 60
+
+
+@pytest.mark.long
+def test_screen_readers_and_the_keyboard_can_use_it(probed: Path) -> None:
+    with driven() as shown:
+        assert {scheme: broken_rules(probed, scheme, shown) for scheme in SCHEMES} == {scheme: [] for scheme in SCHEMES}
+        assert unseen_stops(shown, 40) == []
+
+
+# Numbers as the report prints them sort as numbers, in a real browser
+
+NUMBERS = ("−0.0051", "+0.0002", "–", "1,200", "−0.4000", "0.7 – 0.9", "30", "1,200,000")
+SORTED = ["−0.4000", "−0.0051", "+0.0002", "0.7 – 0.9", "30", "1,200", "1,200,000", "–"]
+
+SORTING_PROBE = """<script>
+addEventListener("load", () => {
+  const table = document.querySelector("table.sortable");
+  table.querySelector("button").click();
+  const told = document.createElement("script");
+  told.type = "application/json"; told.id = "found";
+  told.textContent = JSON.stringify({ascending: [...table.tBodies[0].rows].map(row => row.textContent.trim())});
+  document.body.append(told);
+});
+</script></head>"""
+
+
+def test_minus_signs_and_thousands(tmp_path: Path) -> None:
+    table = TableBlock("Numbers", "", ("number",), tuple((Cell(text),) for text in NUMBERS), 0, sortable=True)
+    text = render.html(Document("t", "s", False, (ReportSection("a", "A", "", (table,)),)), tmp_path)
+    (tmp_path / "index.html").write_text(with_probe(text, SORTING_PROBE), "utf-8")
+    assert seen(tmp_path / "index.html", tmp_path / "profile")["ascending"] == SORTED

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import pytrec_eval
+from test_train_job import OPTIONS
 
 from rankbound import cli as library
 from rankbound.evaluation import evaluate_run
@@ -56,42 +57,8 @@ def make_data(seed: int) -> None:
             step("sample", name, "--in", data, "--folds", folds, "--out", instances(f"{name}-{ending}"), **how)
 
 
-ADAM = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 1, "batch_size": 8}
-TRAINING = {"study": "thesis", "variant": "", "protocol": "published", "folds": FOLDS, "seeds": [0], "temperature": 1.0}
-OF_QUERIES = {**TRAINING, **ADAM, "dataset": LABELLED, "nsr": None, "model": {"name": "mlp", "hidden": [2]}}
-OF_USERS = {**TRAINING, **ADAM, "dataset": USERS, "nsr": 1, "model": {"name": "matrix-factorization", "factors": 2}}
-WARP = {**OF_USERS, "loss": "WARP(alpha=constant)@1", "bounding": "none", "judged_by": "AP"}
-METHOD: dict[str, Any] = {
-    "study": "neural",
-    "protocol": "honest",
-    "dataset": f"{QUERIES}-graded",
-    "nsr": None,
-    "folds": FOLDS,
-    "method": "Class-LR",
-    "family": "class",
-    "model": {"name": "linear"},
-    "loss": "logistic",
-    "bounding": "none",
-    "target": "relevance",
-    "settings": {**ADAM, "batches": "items", "scale": "standard"},
-    "judged_by": "nDCG@10",
-    "seeds": [0],
-}
-BOTH_SEEDS = f"runs/published/{LABELLED}/mlp/nDCG/none"
-OF_METHOD = f"runs/honest/{QUERIES}-graded/Class-LR/logistic/none"
-JOBS: dict[str, dict[str, Any]] = {
-    BOTH_SEEDS: {**OF_QUERIES, "loss": "nDCG", "bounding": "none", "seeds": [0, 1]},
-    f"runs/published/{LABELLED}/mlp/AP/min-max": {**OF_QUERIES, "loss": "AP", "bounding": "min-max"},
-    OF_METHOD: METHOD,
-    f"runs/published/{USERS}-nsr1/matrix-factorization/WARP(alpha=constant)@1/none": WARP,
-    # Experiments: tested on other lists than their data set's, in some folds alone.
-    f"runs/honest@ratios-at1/{USERS}-nsr2/x/y/none": {
-        **WARP, "variant": "ratios-at1", "protocol": "honest", "nsr": 2, "test_nsr": 1, "folds": [1, 2]
-    },
-    f"runs/honest@one/{USERS}-nsr1/x/y/none": {
-        **WARP, "variant": "one", "protocol": "honest", "test_relevant": 1, "folds": [2]
-    },
-}  # fmt: skip
+JOBS: dict[str, dict[str, Any]] = OPTIONS["exported"]
+BOTH_SEEDS, _, OF_METHOD, OF_USERS, *_ = JOBS
 
 
 @pytest.fixture(scope="module")
@@ -271,9 +238,7 @@ def test_tied_scores_stay_tied(export: Export) -> None:
 
 
 @pytest.mark.usefixtures("study")
-def test_folds_of_queries_are_one_run_and_those_of_users_are_apart(
-    export: Export, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folds_of_queries_are_one_run_those_of_users_apart(export: Export, capsys: pytest.CaptureFixture[str]) -> None:
     for out in ("trec", "again"):
         export("--protocol", "published", out=out)
     one, two = (
@@ -420,7 +385,7 @@ def rate(books: list[str]) -> set[tuple[str, ...]]:
     step("split", "mine", "--in", data, "--out", folds, **drawing)
     lists, out = instances("mine-nsr1"), "results/runs/published/mine-nsr1/x/nDCG/none.parquet"
     step("sample", "mine", "--in", data, "--folds", folds, "--out", lists, **drawing, nsr=1)
-    options = {**OF_USERS, "dataset": "mine", "loss": "nDCG", "bounding": "none"}
+    options = {**JOBS[OF_USERS], "dataset": "mine", "loss": "nDCG"}
     step("job", "--instances", lists, "--out", out, "--device", "cpu", **options)
     return {tuple("_".join(name.split()) for name in row[:2]) for row in rows}
 

@@ -25,6 +25,7 @@ from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.inspection import inspect
 from rankbound_study.data.sources import RawSource, raw_data
+from tests.library.refusals import problems
 from tests.row_batches import batches_of
 from tests.study.described_steps import Run, convert
 
@@ -139,7 +140,7 @@ def test_other_types_of_parquet_are_numbers_names_or_left_out(tmp_path: Path, ru
         assert lists["features"] == [[row / 8, row / 4, row % 2 == 0] for row in rows]
 
 
-def test_parquet_that_is_cut_off_is_refused(tmp_path: Path, run: Run) -> None:
+def test_parquet_that_is_cut_or_too_large_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table(columns()), tmp_path / "y.parquet", row_group_size=16)
     whole = (tmp_path / "y.parquet").read_bytes()
     for content in (b"", b"PAR1", whole[:-9], whole[: len(whole) // 2], whole[:4] + b"\0" * 200 + whole[204:]):
@@ -147,9 +148,6 @@ def test_parquet_that_is_cut_off_is_refused(tmp_path: Path, run: Run) -> None:
         told = convert(run, described(tmp_path / "x.parquet"), status=2)
         assert "x.parquet: not a readable parquet file" in told
         assert not Path("data.parquet").exists()
-
-
-def test_a_topic_larger_than_memory_is_refused(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table(columns(topic=["all"] * 50)), tmp_path / "x.parquet")
     monkeypatch.setattr(tables, "memory_bytes", lambda: 1000)
     told = convert(run, described(tmp_path / "x.parquet"), status=2)
@@ -174,29 +172,7 @@ def test_a_table_is_never_whole_in_memory(tmp_path: Path) -> None:
 
 # Files of somebody's own in any state: converted, or refused with a message, and nothing is left behind
 
-COLUMNS = {"topic": "1", "item": "2", "rating": "3"}
-LAYOUTS: dict[str, dict[str, Any]] = {
-    "colons": {"format": "ratings", "separator": "::", "header": False, "columns": COLUMNS},
-    "named": {"format": "ratings", "columns": {"topic": "user", "item": "item"}},
-    "texts": {"format": "ratings", "ids": "texts", "columns": {"topic": "user", "item": "item"}},
-    "splits": {
-        "format": "ratings",
-        "columns": {"topic": "user", "item": "item"},
-        "folds": [{"train": ["x"], "test": ["y"]}],
-    },
-    "letor": {"format": "letor", "random_parts": 3},
-    "grouped": {"format": "lightgbm", "random_parts": 3},
-    "table": {"format": "table", "random_parts": 3},
-}
-WHOLE = {
-    "colons": "1::2::3::4\n1::3::4.5::4\n",
-    "named": "user,item,x\n1,2,3\n2,2,3\n",
-    "texts": 'user,item,x\nann,"red, shoe",3\n2,2,3\n',
-    "splits": "user,item,x\n1,2,3\n2,2,3\n",
-    "letor": "1 qid:1 1:0.5\n0 qid:1 2:1\n",
-    "grouped": "1 1:0.5\n0 2:1\n",
-    "table": "topic,relevance,f\na,1,0.5\nb,0,1\n",
-}
+WHOLE = problems("whole files")
 # Bits of lines, so that malformed files come near to well-formed ones.
 bits = st.sampled_from(
     ["1", "0", "-", ".", "e9", "nan", "x", ",", "::", ":", "\t", " ", "\n", "\r\n", '"', "\0", "\ufeff", "é", "qid:1",
@@ -205,7 +181,7 @@ bits = st.sampled_from(
 damages = st.lists(st.tuples(st.floats(0, 1), bits), max_size=4)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", WHOLE)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages, sizes=st.sampled_from(["2\n", "1\n1\n", "3\n", "", "x\n"]), packed=st.booleans())
 def test_any_file_is_converted_or_refused(
@@ -216,7 +192,7 @@ def test_any_file_is_converted_or_refused(
     out.unlink(missing_ok=True)
     folder.mkdir(exist_ok=True)
     (folder / "y").write_text("user,item\n1,9\n")
-    text = WHOLE[layout]
+    keys, text = WHOLE[layout]
     for share, bit in damage:
         place = round(share * len(text))
         text = text[:place] + bit + text[place + 1 :]
@@ -229,7 +205,7 @@ def test_any_file_is_converted_or_refused(
             for file in [*folder.iterdir()] if layout in ("splits", "grouped") else [path]:
                 archive.write(file, file.name)
     named = {"files": ["x"]} if layout == "grouped" and packed else {}
-    described = DescriptionKeys(**LAYOUTS[layout], **named, path=str(where))
+    described = DescriptionKeys(**keys, **named, path=str(where))
     convert = ratings.convert if described.format == "ratings" else judged_files.convert
     message = ""
     try:

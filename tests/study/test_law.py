@@ -1,9 +1,13 @@
-"""The law of list weights: what is planted is what the line, the verdict and the predictions find."""
+"""The law of list weights, registered predictions, and released evidence: what is planted is what they find."""
 
+import hashlib
 import json
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,39 +15,58 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from planted import LOSSES, Setting, World, settings
+from planted import BOUNDINGS, LOSSES, Setting, World, settings, where_bounded
 
+from rankbound.errors import ConfigError, DataError
+from rankbound_study import figures
 from rankbound_study.claims import law as law_of_lists
-from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims import theorems, verdicts
+from rankbound_study.claims.evidence import Evidence, choose_smallest_effects, smallest_effect
 from rankbound_study.claims.law import (
     ALL,
     BOUNDS,
     EXPERIMENT,
+    HELD,
     LINE_COLUMNS,
     MISMATCH,
+    NOT_HELD,
     REGISTERED,
+    REGISTERED_COLUMNS,
     SECOND,
     SECOND_HYPOTHESIS,
+    UNDECIDED,
+    UNTRAINED,
     Law,
+    Prediction,
     cells_table,
     fit,
     law,
     lines_table,
     outcomes,
+    predictions,
     predictions_table,
+    registered_table,
     verdict,
 )
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.cli import main
+from rankbound_study.config.check import merged
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import SPLITS, lists_table
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sampling import write_instances as write_lists_of
+from rankbound_study.export.evidence import Released, release, unpack
+from rankbound_study.figures import style
 from rankbound_study.jobs.weighting import Influence
 from rankbound_study.report.content import Figures
 from rankbound_study.report.document import further_sections
 from rankbound_study.report.findings import law_findings
+from rankbound_study.report.tables.effects import REGISTERED as REGISTERED_LAYOUT
+from rankbound_study.results.scores import METRICS
+from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import ListWeights
+from website import gallery
 
 COLUMNS = (DataSet("movielens", 2), DataSet("mq2008-label1", None))
 SLOPE = -0.004
@@ -135,7 +158,7 @@ def one_loss(instances: Instances, tmp_path_factory: pytest.TempPathFactory) -> 
     return found(instances, tmp_path_factory.mktemp("one_loss"), only="nRBP")
 
 
-def test_the_line_has_the_planted_slope_through_zero(planted: Law) -> None:
+def test_the_line_has_the_planted_slope_and_same_weights_count_once(planted: Law) -> None:
     line = planted.line()
     assert line["slope"] == pytest.approx(SLOPE, abs=0.0004)
     assert line["slope_low"] < SLOPE < line["slope_high"] < 0
@@ -144,10 +167,7 @@ def test_the_line_has_the_planted_slope_through_zero(planted: Law) -> None:
     without = [one for one in planted.lines if one["predictor"] == MISMATCH and one["cells"].startswith("without")]
     assert [one["cells"] for one in without] == ["without movielens", "without mq2008-label1"]
     assert all(one["slope"] == pytest.approx(SLOPE, abs=0.0006) for one in without)
-
-
-def test_cells_with_the_same_relative_weights_count_once(planted: Law) -> None:
-    """The affine bounds of nRBP, and the weights pairs^-1 of the experiment, are one training."""
+    # The affine bounds of nRBP, and the weights pairs^-1 of the experiment, are one training.
     of_pairs = [one for one in planted.effects if one.cell.loss == "nRBP" and one.cell.column == COLUMNS[0]]
     same = {(one.origin, one.cell.bounding): one.same_as for one in of_pairs}
     assert same[BOUNDS, "min-max"] == ""
@@ -217,10 +237,14 @@ def test_weights_are_those_of_the_folds_of_every_drawing(tmp_path: Path) -> None
     assert np.std(changes) > 0
 
 
-def test_a_gain_from_mismatch_refutes_the_law(instances: Instances, tmp_path: Path) -> None:
+def test_a_gain_from_mismatch_refutes_the_law_which_needs_cells(instances: Instances, tmp_path: Path) -> None:
     opposite = found(instances, tmp_path, slope=-SLOPE)
     assert verdict(opposite).outcome == REFUTED
     assert {one.outcome for one in outcomes(opposite) if "scores highest" in one.prediction} == {REFUTED}
+    assert verdict(law(Evidence("thesis"), {})).outcome == NOT_RUN
+    assert list(outcomes(Law([]))) == []
+    assert lines_table(Law([])).is_empty()
+    assert predictions_table(Law([])).is_empty()
 
 
 def test_a_law_of_one_loss_is_not_one_of_all_and_cells_off_the_line_are_named(planted: Law, one_loss: Law) -> None:
@@ -233,13 +257,6 @@ def test_a_law_of_one_loss_is_not_one_of_all_and_cells_off_the_line_are_named(pl
     assert not none
     assert fit(planted).outcome != REFUTED == fit(one_loss).outcome
     assert f"{len(off)} of {len(one_loss.counted)} (" in fit(one_loss).found
-
-
-def test_without_cells_there_is_no_line_and_no_outcome() -> None:
-    assert verdict(law(Evidence("thesis"), {})).outcome == NOT_RUN
-    assert list(outcomes(Law([]))) == []
-    assert lines_table(Law([])).is_empty()
-    assert predictions_table(Law([])).is_empty()
 
 
 def test_the_steps_make_tables_figures_and_a_section(instances: Instances, tmp_path: Path) -> None:
@@ -264,3 +281,270 @@ def test_the_steps_make_tables_figures_and_a_section(instances: Instances, tmp_p
     assert finding.headline.startswith("The law that mismatch explains the effect of weights is")
     assert "for every loss, the effect falls as the mismatch grows" in finding.detail
     assert "−0.00" in finding.detail
+
+
+# Registered predictions: what is planted decides them, and the registered rows stay as they were
+
+POWERS = ("pairs^-0.5", "pairs^0.5")
+
+
+def best(**values: object) -> Prediction:
+    """The power 0.5 ranks AP best."""
+    usual = {
+        "id": "best", "dataset": "movielens", "nsr": 1, "loss": "AP", "weights": "pairs^0.5",
+        "against": ["none", "pairs^-0.5"], "above": 0.0, "size": [0.01, 0.05], "reason": "planted",
+    }  # fmt: skip
+    return Prediction(**(usual | values))  # type: ignore[arg-type]
+
+
+def world(effects: Mapping[str, float], **values: object) -> World:
+    """Runs of AP in two experiments, of which no fold and seed is crossed: five trainings of each setting."""
+    bounds = [Setting("AP", bounding, 1, "bounds-usual") for bounding in ("none", "min-max")]
+    weighted = [
+        Setting("AP", "none", 1, f"powers-{number}", json.dumps({"list_weights": text}))
+        for number, text in enumerate(POWERS)
+    ]
+
+    def effect(one: Setting) -> float:
+        text = json.loads(one.options).get("list_weights", one.bounding)
+        return effects.get(text, 0.0)
+
+    usual = {"topics": 200, "folds": 5, "seeds": 5, "training": 0.0002, "own": 0.002, "chance": 0.005}
+    taking_turns = {"change": lambda one, rows: rows.filter(rows["fold"] == rows["seed"] + 1)}
+    return World(effect, [*bounds, *weighted], **(usual | taking_turns | values))  # type: ignore[arg-type]
+
+
+def outcome(one: Prediction, effects: Mapping[str, float], **values: object) -> dict[str, object]:
+    (row,) = registered_table(world(effects, **values).draw(), [one]).to_dicts()
+    return row
+
+
+ABOVE, BOTH = {"pairs^0.5": 0.02}, {"above": -0.002, "below": 0.002, "weights": "min-max", "against": ["none"]}
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes", "effects", "deciding"),
+    [
+        (HELD, {}, ABOVE, None),
+        (HELD, {}, {**ABOVE, "pairs^-0.5": 0.01}, "pairs^-0.5"),
+        (NOT_HELD, {}, {**ABOVE, "pairs^-0.5": 0.03}, "pairs^-0.5"),
+        (UNDECIDED, {}, {**ABOVE, "pairs^-0.5": 0.02}, "pairs^-0.5"),
+        (NOT_HELD, {}, {"pairs^0.5": -0.02, "pairs^-0.5": -0.05}, "none"),
+        (HELD, {"above": None, "below": 0.0, "against": ["none"]}, {"pairs^0.5": -0.02}, "none"),
+        (HELD, BOTH, {}, "none"),
+        (NOT_HELD, BOTH, {"min-max": 0.01}, "none"),
+        (NOT_HELD, BOTH, {"min-max": -0.01}, "none"),
+        (UNDECIDED, BOTH, {"min-max": 0.002}, "none"),
+    ],
+)
+def test_planted_gaps_decide(
+    expected: str, changes: Mapping[str, object], effects: Mapping[str, float], deciding: str | None
+) -> None:
+    one = best(**changes)
+    row = outcome(one, effects)
+    assert row["outcome"] == expected
+    assert deciding is None or row["deciding"] == deciding
+    planted = effects.get(one.weights, 0.0)
+    assert row["low"] < planted < row["high"]  # type: ignore[operator]
+    assert row["difference"] == pytest.approx(planted - effects.get(str(row["deciding"]), 0.0), abs=0.003)
+
+
+def test_noise_leaves_predictions_undecided_and_the_correction_is_over_all() -> None:
+    assert outcome(best(), {"pairs^0.5": 0.002}, chance=0.2, training=0.02)["outcome"] == UNDECIDED
+    for size, as_sized in (([0.01, 0.03], True), ([0.03, 0.05], False), ([0.001, 0.01], False)):
+        row = outcome(best(size=size), ABOVE)
+        assert (row["outcome"], row["as_sized"]) == (HELD, as_sized)
+    # One result, alone and among twenty predictions that did not run.
+    one, lacking = best(against=["none"]), best(loss="nDCG", id="lacking")
+    held = world({"pairs^0.5": 0.002}).draw()
+    alone = registered_table(held, [one]).row(0, named=True)
+    many = registered_table(held, [one, *(replace(lacking, id=f"lacking {number}") for number in range(20))])
+    assert many.row(0, named=True)["p_held"] == pytest.approx(min(1.0, 21 * alone["p_held"]))
+    assert 0 < alone["p_held"] < 1 / 21
+    assert set(many["outcome"][1:]) == {NOT_RUN}
+    assert many["effect"][1:].null_count() == 20
+    assert len(REGISTERED_LAYOUT(many).rows) == 21
+
+
+def test_models_that_did_not_train_are_said_and_not_tested(tmp_path: Path) -> None:
+    still = {"gradient": lambda one: 0.0 if "pairs^0.5" in one.options else 1.0}
+    row = registered_table(world({"pairs^0.5": -0.3}, **still).files(tmp_path), [best()]).row(0, named=True)
+    assert (row["outcome"], row["p_held"], row["deciding"]) == (UNTRAINED, None, None)
+    assert row["effect"] == pytest.approx(-0.3, abs=0.003)
+
+
+def test_registered_rows_stay_as_they_were_and_predictions_have_limits() -> None:
+    """Rows change no more, because their outcomes are known; other predictions need a file of their own."""
+    text = files("rankbound_study.reference").joinpath("predictions.yaml").read_bytes()
+    assert hashlib.sha256(text).hexdigest() == "f8ec02eb82d82bde80be8ed07793b274589e805bd0df987a06031d298dd2568e"
+    assert [one.id for one in predictions()] == [f"P{number:02}" for number in range(1, 15)]
+    assert registered_table(world({}).draw()).schema == REGISTERED_COLUMNS
+
+
+# Released evidence: paper, verdicts and law come out of it as of the results, and nothing else is in it
+
+OPTIONS = {"study": "thesis", "protocol": "honest"}
+
+
+@pytest.fixture(scope="module")
+def study(theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evidence, list[Path]]:
+    """A results folder with planted runs and its table of claims, its evidence, and its instances."""
+    folder = tmp_path_factory.mktemp("results")
+    instances = {column: write(folder / f"{column.dataset}.parquet", column) for column in COLUMNS}
+    made = evidence(instances, folder)
+    for name, path in (("runs", made.runs), ("experiments", made.experiments)):
+        assert path is not None
+        if path != folder / f"{name}.parquet":
+            shutil.copy(path, folder / f"{name}.parquet")
+    files = ["--runs", str(made.runs), "--theorems", str(theorems_file)]
+    assert main(["claims", *files, "--out-dir", str(folder / "tables")]) == 0
+    return folder, made, list(instances.values())
+
+
+@pytest.fixture(scope="module")
+def file(study: tuple[Path, Evidence, list[Path]]) -> Path:
+    folder, _, instances = study
+    release(folder, instances, folder / "evidence.parquet", OPTIONS, {})
+    return folder / "evidence.parquet"
+
+
+@pytest.fixture(scope="module")
+def released(file: Path, tmp_path_factory: pytest.TempPathFactory) -> Released:
+    return unpack(file, tmp_path_factory.mktemp("unpacked"))
+
+
+def test_law_and_verdicts_are_those_of_the_results(
+    study: tuple[Path, Evidence, list[Path]],
+    released: Released,
+    theorems_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rankbound_study.export.evidence.check", lambda: theorems.read(theorems_file))
+    _, made, paths = study
+    one, other = (
+        law(evidence, {column: read_instances(path) for column, path in zip(COLUMNS, own, strict=True)})
+        for evidence, own in ((made, paths), (released.evidence, released.files.instances))
+    )
+    assert [str(effect) for effect in one.effects] == [str(effect) for effect in other.effects]
+    for a, b in zip(one.effects, other.effects, strict=True):
+        assert a.changes == b.changes
+        assert a.contrast.mean == pytest.approx(b.contrast.mean, abs=1e-7)
+    assert other.line() is not None
+    assert other.line()["slope"] == pytest.approx(SLOPE, abs=0.0004)  # type: ignore[index]
+    # The evidence decides again what it can, and keeps what takes metrics that it lacks.
+    decided, expected = released.decided(), verdicts.read(study[0] / "tables" / "table_claims.csv")
+    assert decided.select("id", "verdict", "reason").equals(expected.select("id", "verdict", "reason"))
+    assert len(set(decided["verdict"])) > 2
+    assert 0 < len(released.kept) < len(decided) / 4
+    other = replace(released, claims=released.claims.with_columns(verdict=pl.lit("refuted"))).decided()
+    changed = other.join(decided, on=["id", "verdict"], how="anti")
+    assert set(changed["id"]) == set(released.kept) - set(decided.filter(verdict="refuted")["id"])
+
+
+def test_evidence_has_scores_of_the_selected_epoch_and_no_items(file: Path, released: Released) -> None:
+    table = pl.read_parquet(file)
+    assert {kind for kind in table.schema.values() if kind.is_float()} == {pl.Float32()}
+    assert not {"items", "features", "relevance", "rating"} & set(table.columns)
+    assert not any(isinstance(kind, pl.List) for kind in table.schema.values())
+    assert set(table.filter(table="runs")["selection"]) == {"validation"}
+    for path in released.files.instances:
+        for split in read_instances(path).splits.values():
+            assert all(
+                (np.diff(split.items[start:stop]) == 1).all()
+                for start, stop in zip(split.offsets, split.offsets[1:], strict=False)
+            )
+
+
+@pytest.mark.parametrize("name", ["figure_5_3", "figure_5_8"])
+def test_the_site_draws_from_evidence_what_the_study_draws(
+    name: str, study: tuple[Path, Evidence, list[Path]], released: Released, tmp_path: Path
+) -> None:
+    spec = figures.figure_specs()[name]
+    assert name in gallery.OF_EVIDENCE
+    assert gallery._drawn(name, spec, tmp_path, study[0], lambda: released)
+    whole = StudyFiles(runs=study[1].runs, epochs=study[1].epochs)
+    style.save(figures.draw(name, whole, OPTIONS), [tmp_path / "whole.svg"])
+    one, other = ((tmp_path / file).read_text("utf-8") for file in (f"{name}.svg", "whole.svg"))
+    digits = re.compile(r"-?\d+\.\d+")
+    assert digits.sub("", one) == digits.sub("", other)
+    # In points: scores are released in single precision.
+    np.testing.assert_allclose(*(list(map(float, digits.findall(text))) for text in (one, other)), atol=0.5)
+    # A drawing that is newer than evidence and code is kept.
+    assert gallery._drawn(name, spec, tmp_path, study[0], lambda: pytest.fail("read again"))
+
+
+@pytest.mark.slow
+def test_another_smallest_effect_moves_verdicts_of_a_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Gains of .001 with noise are undecided at .002, and shown to be none that matters at .02."""
+    made = World(where_bounded(0.001), settings(LOSSES, BOUNDINGS, (1, 2, 3, None)), topics=200).files(tmp_path)
+    assert made.runs is not None
+    runs = pl.read_parquet(made.runs)
+    both = pl.concat([runs, runs.with_columns(protocol=pl.lit("published"), selection=pl.lit("test"))])
+    both.write_parquet(tmp_path / "runs.parquet")
+    assert main(["claims", "--runs", str(tmp_path / "runs.parquet"), "--out-dir", str(tmp_path / "tables")]) == 0
+    release(tmp_path, [], tmp_path / "evidence.parquet", {**OPTIONS, "protocol": "published"}, {})
+    flags = [word for metric in METRICS for word in ("--smallest-effect", f"{metric}=0.02")]
+    try:
+        assert main(["report", str(tmp_path / "evidence.parquet"), "--out-dir", str(tmp_path / "report"), *flags]) == 0
+    finally:
+        choose_smallest_effects(dict.fromkeys(METRICS, 0.002))
+    found = [verdicts.read(folder / "tables" / "table_claims.csv") for folder in (tmp_path, tmp_path / "report")]
+    moved = found[0].join(found[1], on="id").filter(pl.col("verdict") != pl.col("verdict_right"))
+    assert moved.filter(id="T23").select("verdict", "verdict_right").row(0) == ("inconclusive", "confirmed")
+    assert (tmp_path / "report" / "paper.pdf").read_bytes().startswith(b"%PDF-")
+    assert "What bounding does" in (tmp_path / "report" / "paper.html").read_text("utf-8")
+    assert "claims: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["nDCG", "nDCG=", "nDCG=-1", "nDCG=2", "nDCG=nan"])
+def test_effects_are_numbers(text: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(file), "--out-dir", str(tmp_path), "--smallest-effect", text]) == 2
+    assert f"--smallest-effect {text}: expected a metric and a number between 0 and 1" in capsys.readouterr().err
+    assert smallest_effect("nDCG") == 0.002
+    # A misspelt metric would leave every verdict as it is, without a word.
+    assert main(["report", str(file), "--out-dir", str(tmp_path), "--smallest-effect", "nDGC=0.01"]) == 2
+    assert "nDGC" in capsys.readouterr().err
+
+
+def test_other_files_are_refused(file: Path, study: tuple[Path, Evidence, list[Path]], tmp_path: Path) -> None:
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"cut\.parquet"):
+        unpack(cut, tmp_path)
+    strange = tmp_path / "strange.parquet"
+    pl.DataFrame({"table": ["runs"]}).write_parquet(strange)
+    with pytest.raises(DataError, match=r"strange\.parquet: found .*, expected a file of evidence/1"):
+        unpack(strange, tmp_path)
+    with pytest.raises((DataError, ConfigError), match=r"runs\.parquet"):
+        release(tmp_path / "nothing", [], tmp_path / "x.parquet", OPTIONS, {})
+    assert not (tmp_path / "x.parquet").exists()
+
+
+def test_a_claim_is_trained_alone(tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its configuration is valid and has what its verdict rests on: losses, boundings, data sets, experiments."""
+    out = tmp_path / "claim.yaml"
+    assert main(["claim", "T45", "--evidence", str(file), "--out", str(out)]) == 0
+    study = Study.of(merged([Path("config.yaml"), out]))
+    assert {job.request.loss for job in study.jobs} == {"nRBP"}
+    assert {job.request.bounding for job in study.jobs} == set(BOUNDINGS)
+    assert {job.request.protocol for job in study.jobs} == {"honest"}
+    # The evidence lacks a bounding: the claim is trained on all that it is about.
+    assert [*study.instances] == [*(f"movielens-nsr{nsr}" for nsr in (1, 2, 3)), "mq2008-label1"]
+    assert (
+        study.jobs[0].request
+        == next(job for job in Study.of(merged([Path("config.yaml")])).jobs if job.stem == study.jobs[0].stem).request
+    )
+    capsys.readouterr()
+    assert main(["claim", "T45", "N01", "M03", "--evidence", str(file)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in told] == ["T45", "N01", "M03"]
+    assert "movielens, mq2008; 20 training jobs, some " in told[0]
+    assert "mq2008, web-queries; 13 training jobs, some " in told[1]
+    assert told[2].endswith("no training")
+    for words, message in (
+        (["T4"], "there is no claim 'T4': did you mean T4"),
+        (["M03", "--out", str(out)], "rests on no training"),
+        (["T45", "T28", "--out", str(out)], "expected one claim, found 2 claims"),
+    ):
+        assert main(["claim", *words, "--evidence", str(file)]) == 2
+        assert message in capsys.readouterr().err

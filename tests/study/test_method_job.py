@@ -1,4 +1,4 @@
-"""Jobs of comparisons: every kind of model on judged lists and on pictures, and what they leave."""
+"""Jobs of comparisons: every kind of model on judged lists and on pictures, what they see, and what they leave."""
 
 import json
 from collections.abc import Callable
@@ -10,67 +10,50 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.numpy import load_file
-from study_files import N_FEATURES, write_instances, write_lists
-from test_train_job import PROBLEMS, assert_selected, files_of, frame, words
+from test_train_job import (
+    N_FEATURES,
+    OPTIONS,
+    PROBLEMS,
+    assert_selected,
+    files_of,
+    frame,
+    words,
+    write_instances,
+    write_lists,
+)
 from test_train_job import options as bounded
 
+from rankbound.errors import ConfigError
 from rankbound_study import cli
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.data.contracts import beside, read_metadata, read_table, write_table
 from rankbound_study.data.images import read_faces, read_pixels
+from rankbound_study.data.reader import read_instances
+from rankbound_study.jobs import examples
 from rankbound_study.jobs.collect import collect
-from rankbound_study.jobs.examples import ValueScale, drawn_shifts, examples_of, moved
-from rankbound_study.jobs.models import score_distinct
+from rankbound_study.jobs.examples import (
+    FeatureColumns,
+    ValueScale,
+    drawn_columns,
+    drawn_shifts,
+    examples_of,
+    moved,
+    narrowed,
+    reach_of,
+    shifted,
+)
+from rankbound_study.jobs.models import PixelScale, input_scale, score_distinct
 from rankbound_study.jobs.parts import Inputs, StudyData
 
-TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}
-PAIRS, ITEMS = ({**TRAINER, "batches": batches} for batches in ("pairs", "items"))
-TREES = {"rounds": 4, "every": 2, "leaves": 3, "min_rows": 2}
-LINEAR, BOOSTED = {"name": "linear"}, {"name": "boosted-trees", **TREES}
-CNN = {"name": "cnn", "channels": [3, 1, 2], "hidden": [3]}
-FEW_BINS = {**BOOSTED, "feature_share": 0.01, "bins": 8}
-
-WEB: dict[str, dict[str, Any]] = {
-    "RankNet": {"model": {"name": "mlp", "hidden": [4]}, "loss": "RankNet", "settings": PAIRS},
-    "Rank-LR": {"model": LINEAR, "loss": "RankNet", "settings": {**PAIRS, "pairs": 9, "optimiser": "sgd"}},
-    "Class-NN": {"family": "class", "model": {"name": "mlp", "hidden": [4]}, "settings": ITEMS},
-    "LambdaMART": {"model": BOOSTED, "loss": "LambdaRank"},
-    "Class-RF": {"family": "class", "model": {"name": "random-forest", **TREES}, "loss": "squared"},
-    "RankSVM": {"model": {"name": "ranksvm"}, "loss": "hinge", "settings": {"epochs": 20}},
-    "AdaRank": {"model": {"name": "adarank"}, "loss": "AP", "bounding": "min-max", "settings": {"epochs": 3}},
-    "RankBoost": {"model": {"name": "rankboost", "pair_weights": "list"}, "loss": "hinge", "settings": {"epochs": 3}},
-    "McRank": {"model": {"name": "mcrank", "leaves": 3}, "loss": "hinge", "settings": {"epochs": 2}},
-}
-VALUES: dict[str, Any] = {"family": "reg", "loss": "squared", "target": "value"}
-SLOW = {**TRAINER, "learning_rate": 1e-4}
-FACES: dict[str, dict[str, Any]] = {
-    "RankCNN": {"model": CNN, "loss": "RankNet", "settings": {**TRAINER, "epochs": 1}},
-    "Rank-LR": {"model": LINEAR, "loss": "RankNet", "settings": TRAINER},
-    "Reg-NN": {**VALUES, "model": {"name": "mlp", "hidden": [3]}, "settings": SLOW},
-    "Reg-l1": {**VALUES, "model": {"name": "lasso", "penalties": [0.5, 0.2]}},
-    "Reg-l2": {**VALUES, "model": {"name": "ridge", "penalties": [0.1, 0.01, 0.001]}},
-    "Reg-Boost": {**VALUES, "model": FEW_BINS},
-}
+WEB, FACES = OPTIONS["web"], OPTIONS["faces"]
 
 
 def options(method: str, dataset: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "study": "neural",
-        "protocol": "honest",
-        "dataset": dataset,
-        "nsr": None,
-        "method": method,
-        "family": "rank",
-        "loss": "logistic",
-        "bounding": "none",
-        "target": "relevance",
-        "settings": {},
-        "judged_by": "PairAccuracy" if "aaf" in dataset else "nDCG@10",
-        "folds": [1],
-        "seeds": [0],
-        **changes,
-    }
+    own = {"dataset": dataset, "method": method, "judged_by": "PairAccuracy" if "aaf" in dataset else "nDCG@10"}
+    return {**OPTIONS["method"], **own, **changes}
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +116,7 @@ ONE_OF_EACH_FIT = (("web", "RankNet"), ("web", "LambdaMART"), ("faces", "Reg-l2"
 
 
 @pytest.mark.parametrize(("data", "method"), CASES)
-def test_every_kind_of_model_leaves_the_same_files(
-    request: pytest.FixtureRequest, plain: Plain, data: str, method: str
-) -> None:
+def test_all_models_leave_the_same_files(request: pytest.FixtureRequest, plain: Plain, data: str, method: str) -> None:
     inputs = inputs_of(request, data)
     out = plain(inputs, method)
     assert set(frame(out)["model"]) == {method}
@@ -146,9 +127,7 @@ def test_every_kind_of_model_leaves_the_same_files(
     ("data", "method"),
     [pytest.param(*case, marks=[] if case in ONE_OF_EACH_FIT else pytest.mark.long) for case in CASES],
 )
-def test_a_second_run_leaves_the_same_bytes(
-    tmp_path: Path, request: pytest.FixtureRequest, plain: Plain, data: str, method: str
-) -> None:
+def test_reruns_are_alike(tmp_path: Path, request: pytest.FixtureRequest, plain: Plain, data: str, method: str) -> None:
     inputs = inputs_of(request, data)
     assert files_of(run(tmp_path, inputs, method).parent) == files_of(plain(inputs, method).parent)
 
@@ -184,7 +163,7 @@ def test_coefficients_of_a_linear_model_give_its_scores(faces: Inputs, plain: Pl
         np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("method", ["Rank-LR", "Reg-l2", "Reg-Boost"])
+@pytest.mark.parametrize("method", ["Rank-LR", "Reg-l2", pytest.param("Reg-Boost", marks=pytest.mark.long)])
 def test_a_method_learns_from_moved_pictures_and_is_tested_on_them(tmp_path: Path, faces: Inputs, method: str) -> None:
     assert faces.images is not None
     moving = {"settings": {**FACES[method].get("settings", {}), "shift": 0.2}}
@@ -295,9 +274,7 @@ def test_values_have_mean_0_and_deviation_1_in_training() -> None:
 
 
 @pytest.mark.parametrize(("changes", "message"), PROBLEMS["methods"])
-def test_what_cannot_be_is_said(
-    tmp_path: Path, web: Inputs, told: Callable[..., str], changes: Any, message: str
-) -> None:
+def test_problems_are_said(tmp_path: Path, web: Inputs, told: Callable[..., str], changes: Any, message: str) -> None:
     given = options("RankNet", "mq2008-label1", **{**WEB["RankNet"], **changes})
     assert message in told(*of_job(tmp_path / "none.parquet", given, web), status=2)
     assert not (tmp_path / "none.parquet").exists()
@@ -316,3 +293,170 @@ def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs
     assert epochs.filter(study="thesis")["PairAccuracy"].is_nan().all()
     assert not epochs.filter(study="neural")["PairAccuracy"].is_nan().any()
     assert len(load_file(beside(files[1], "weights.safetensors"))["fold-1/seed-0/scale.shift"]) == N_FEATURES
+
+
+# Methods that see some of the features, or pictures that are moved: which, the same for all methods, and how
+
+KEY: dict[str, Any] = {"study": "neural", "dataset": "mq2008-label1", "fold": 1, "seed": 0}
+
+
+def of_settings(method: str = "RankNet", **settings: Any) -> TrainingJob:
+    given = options(method, KEY["dataset"], model={"name": "linear"}, loss="RankNet", settings=settings)
+    return TrainingJob.parse(json.dumps(given))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> StudyData:
+    """Features that say where they stand: row and column."""
+    instances = read_instances(write_instances(tmp_path / "i.parquet", nsr=None))
+    features = torch.arange(instances.item_count)[:, None] * 100.0 + torch.arange(46)
+    return StudyData(instances, features, torch.device("cpu"))
+
+
+@given(width=st.integers(1, 300), data=st.data(), fold=st.integers(1, 5), seed=st.integers(0, 3))
+def test_fewer_columns_are_among_more_of_them(width: int, data: st.DataObject, fold: int, seed: int) -> None:
+    fewer = data.draw(st.integers(1, width))
+    more = data.draw(st.integers(fewer, width))
+    key = {**KEY, "fold": fold, "seed": seed}
+    one, other = (drawn_columns(count, width, **key).tolist() for count in (fewer, more))
+    assert len(set(one)) == fewer
+    assert set(one) <= set(other) <= set(range(width))
+    assert one == sorted(one)
+    assert drawn_columns(width, width, **key).tolist() == list(range(width))
+
+
+def test_columns_and_moves_differ_between_their_keys_alone() -> None:
+    first = drawn_columns(10, 1000, **KEY).tolist()
+    assert drawn_columns(10, 1000, **KEY).tolist() == first
+    for change in ({"fold": 2}, {"seed": 1}, {"dataset": "aaf"}, {"study": "other"}):
+        assert drawn_columns(10, 1000, **{**KEY, **change}).tolist() != first
+    drawn = torch.cat([drawn_columns(5, 20, **{**KEY, "seed": seed}) for seed in range(400)])
+    assert (torch.bincount(drawn, minlength=20) - 100).abs().max() < 45, "every column about as often"
+    moves = drawn_shifts(50, 20, **DRAWN_FACES)
+    assert torch.equal(drawn_shifts(50, 20, **DRAWN_FACES), moves)
+    assert torch.equal(drawn_shifts(30, 20, **DRAWN_FACES), moves[:30]), "a face's own, however many there are"
+    for change in ({"study": "other"}, {"dataset": "synthetic-aaf"}):
+        assert not torch.equal(drawn_shifts(50, 20, **{**DRAWN_FACES, **change}), moves)
+
+
+def test_every_method_sees_the_same_columns_scaled_as_all_are(data: StudyData) -> None:
+    one, columns = narrowed(of_settings("RankNet-of-7", features=7, learning_rate=1), data, 1, 0)
+    other, _ = narrowed(of_settings("LambdaMART-of-7", features=7), data, 1, 0)
+    assert torch.equal(one.features, other.features)  # type: ignore[arg-type]
+    assert torch.equal(one.features, data.features[:, columns.indices])  # type: ignore[arg-type, index, union-attr]
+    every, columns = narrowed(of_settings(features=46), data, 1, 0)
+    assert every.features is data.features, "without a copy"
+    assert columns is not None
+    assert columns.indices.tolist() == list(range(46))
+    assert narrowed(of_settings(), data, 1, 0) == (data, None)
+    seen, columns = narrowed_pixels(data, 36)
+    assert columns.channels == (12, 12, 12)
+    one, other = PixelScale.of_pixels(seen, widths=columns.channels), PixelScale.of_pixels(pixels())
+    assert one.state_dict().keys() == other.state_dict().keys()
+    assert torch.equal(one(seen), other(pixels()))
+    # Rows that lack a pixel of one channel: the others' numbers, bit by bit.
+    numbers = (0.1, 0.4, 0.7), (0.2, 0.1, 0.3)
+    assert torch.equal(PixelScale(*numbers, (11, 12, 12))(pixels()[:, 1:]), PixelScale(*numbers)(pixels())[:, 1:])
+
+
+@pytest.mark.parametrize("count", [0, 47])
+def test_a_count_beyond_the_features_is_told(data: StudyData, count: int) -> None:
+    with pytest.raises(ConfigError, match=f"RankNet: it requires {count} features, but mq2008-label1 has 46; .* to 46"):
+        narrowed(of_settings(features=count), data, 1, 0)
+
+
+# Pixels
+
+
+def pixels() -> torch.Tensor:
+    """Twelve places of each channel, the later channels the brighter."""
+    random = torch.Generator().manual_seed(0)
+    low = torch.tensor([0, 80, 160]).repeat_interleave(12)
+    return (low + torch.randint(0, 90, (30, 36), generator=random)).to(torch.uint8)
+
+
+def narrowed_pixels(data: StudyData, count: int) -> tuple[torch.Tensor, FeatureColumns]:
+    found, columns = narrowed(of_settings(features=count), StudyData(data.instances, pixels(), data.device), 1, 0)
+    assert found.features is not None
+    assert columns is not None
+    return found.features, columns
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20, 36])
+def test_pixels_are_scaled_by_the_channel_that_they_are_of(data: StudyData, count: int) -> None:
+    seen, columns = narrowed_pixels(data, count)
+    assert seen.dtype == torch.uint8, "no copy in single precision"
+    rows = torch.arange(20)
+    scaled = input_scale("standard", seen, rows, columns.channels)(seen)
+    for channel in range(3):
+        own = columns.indices // 12 == channel
+        if own.any():
+            known = seen[rows][:, own].to(torch.float64) / 255
+            wanted = (seen[:, own].to(torch.float64) / 255 - known.mean()) / known.std(correction=0)
+            np.testing.assert_allclose(scaled[:, own].numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
+    plain = input_scale("none", seen, rows, columns.channels)(seen)
+    assert torch.equal(plain, seen.to(torch.float32) / 255)
+
+
+# Pictures that are moved at random: within bounds, each its own way, edges repeated
+
+SIDE = 10
+DRAWN_FACES: dict[str, Any] = {"study": "neural", "dataset": "aaf"}
+
+
+@pytest.fixture
+def pictured(data: StudyData) -> StudyData:
+    return replace(data, features=pictures(data.instances.item_count))
+
+
+def pictures(count: int, side: int = SIDE) -> torch.Tensor:
+    random = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (count, 3 * side * side), generator=random).to(torch.uint8)
+
+
+def padded_and_cut(picture: torch.Tensor, down: int, right: int, side: int) -> np.ndarray:
+    """The same by hand: a wide border of the edge, and the window that looks the other way."""
+    wide = np.pad(picture.reshape(3, side, side).numpy(), ((0, 0), (side, side), (side, side)), mode="edge")
+    return wide[:, side - down : 2 * side - down, side - right : 2 * side - right].reshape(-1)
+
+
+@given(side=st.integers(1, 7), seed=st.integers(0, 5), count=st.integers(1, 9), data=st.data())
+def test_a_move_shows_the_picture_beside_its_place(side: int, seed: int, count: int, data: st.DataObject) -> None:
+    reach = data.draw(st.integers(0, side))
+    moves = drawn_shifts(count, reach, study="neural", dataset=str(seed))
+    before = pictures(count, side)
+    after = moved(before, moves, side)
+    for picture, (down, right), found in zip(before, moves.tolist(), after, strict=True):
+        np.testing.assert_array_equal(found.numpy(), padded_and_cut(picture, down, right, side))
+    assert after.dtype == torch.uint8
+
+
+def test_moves_fill_their_bounds_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, moves = pictures(7), drawn_shifts(7, 2, **DRAWN_FACES)
+    assert torch.equal(moved(before, torch.zeros_like(moves), SIDE), before)
+    whole = moved(before, moves, SIDE)
+    monkeypatch.setattr(examples, "CHUNK", 3)
+    assert torch.equal(moved(before, moves, SIDE), whole)
+    moves = drawn_shifts(2000, 20, **DRAWN_FACES)
+    assert (moves.min(0).values.tolist(), moves.max(0).values.tolist()) == ([-20, -20], [20, 20])
+    assert moves.to(torch.float64).mean(0).abs().max() < 1.5
+    assert len(moves.unique(dim=0)) > 1000
+    assert not torch.equal(moves[:, 0], moves[:, 1])
+
+
+def test_every_method_sees_the_same_moved_faces(pictured: StudyData) -> None:
+    one = shifted(of_settings("RankNet-shifted", shift=0.2, learning_rate=1), pictured)
+    other = shifted(of_settings("RankCNN-shifted", shift=0.2), pictured)
+    moves = drawn_shifts(pictured.instances.item_count, 2, study="neural", dataset="mq2008-label1")
+    assert one.features is not None
+    assert torch.equal(one.features, moved(pictured.features, moves, SIDE))  # type: ignore[arg-type]
+    assert torch.equal(one.features, other.features)  # type: ignore[arg-type]
+    assert (one.instances, one.values) == (pictured.instances, pictured.values)
+    assert shifted(of_settings(), pictured) is pictured
+    assert [reach_of(*of) for of in ((0.2, 100), (0.29, 100), (0.2, 10), (0.05, 10))] == [20, 29, 2, 0], "rounded down"
+
+
+@pytest.mark.parametrize("features", [torch.zeros(5, 300), torch.zeros(5, 46, dtype=torch.uint8), None])
+def test_what_is_no_picture_is_not_moved(pictured: StudyData, features: torch.Tensor | None) -> None:
+    with pytest.raises(ConfigError, match="RankNet: shift moves pictures, but the features of mq2008-label1 are not"):
+        shifted(of_settings(shift=0.2), replace(pictured, features=features))

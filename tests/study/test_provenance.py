@@ -58,16 +58,13 @@ def test_a_record_says_what_was_read_and_made_and_how(recorded: Path) -> None:
         assert not any(Path(name).is_absolute() or str(recorded) in name for name in names), "a path of this machine"
 
 
-def test_every_step_has_a_record_and_nothing_else_is_left(recorded: Path) -> None:
+def test_every_step_has_a_record_which_changes_no_byte(recorded: Path, tmp_path: Path) -> None:
     folder = recorded / "results/provenance"
     (listed,) = [path for path in files(folder) if path.suffix != ".json"]
     assert listed == folder / f"code/{sha256(listed)}.sha256"
     names = {path.relative_to(folder).as_posix() for path in files(folder) if path != listed}
     data = {f"{Path(step[step.index('--out') + 1])}.json" for step in STEPS if "--out" in step}
     assert names == data | {"tables/table_2_2.csv.json", f"{RUN}.parquet.json", "provenance.json.json"}
-
-
-def test_recording_changes_no_byte(recorded: Path, tmp_path: Path) -> None:
     shutil.copytree(recorded / "data", tmp_path / "data")
     with recording(tmp_path, records=""):
         assert main(job()) == 0
@@ -310,13 +307,10 @@ def test_a_damaged_file_is_named(study: Path, name: str, change: Callable[[str],
         read_record(path) if name == JOB_RECORD else read_manifest(path)
 
 
-def test_a_manifest_of_another_version_is_refused(study: Path) -> None:
+def test_other_versions_are_refused_and_records_know_when_steps_ended(study: Path, recorded: Path) -> None:
     path = study / "results/provenance.json"
     path.write_text(json.dumps(read(path) | {"schema": "rankbound.provenance/2"}), "utf-8")
     with pytest.raises(DataError, match=r"expected .rankbound\.provenance/1.*provenance/2"):
         read_manifest(path)
-
-
-def test_a_record_knows_when_its_step_ended(recorded: Path) -> None:
     record = replace(read_record(recorded / JOB_RECORD), started="2026-01-31T23:59:59+00:00", seconds=2.5)
     assert record.ended.isoformat() == "2026-02-01T00:00:01.500000+00:00"

@@ -57,9 +57,7 @@ def sampled_lists(lists: Path, threshold: int | None) -> FoldedLists:
 
 
 @pytest.mark.parametrize(("threshold", "positives"), [(1, [2, 0, 2]), (2, [1, 0, 1]), (None, [2, 0, 2])])
-def test_a_threshold_makes_labels_binary_and_keeps_lists_without_relevant_items(
-    lists: Path, threshold: int | None, positives: list[int]
-) -> None:
+def test_a_threshold_makes_labels_binary(lists: Path, threshold: int | None, positives: list[int]) -> None:
     instances = sampled_lists(lists, threshold)
     dataset = "toy-graded" if threshold is None else f"toy-label{threshold}"
     assert (instances.dataset, instances.nsr, instances.item_count) == (dataset, None, 11)
@@ -97,15 +95,7 @@ def test_features_of_another_number_of_rows_are_refused(lists: Path, row: int, m
         read_features(lists)
 
 
-def test_folds_of_other_lists_are_refused(lists: Path, tmp_path: Path) -> None:
-    others = read_table(lists, "lists").set_column(0, "topic", [["q1", "q0", "q2", "q3", "q4"]])
-    write_table(others, tmp_path / "others.parquet", "lists", metadata=PARTS)
-    split_lists(tmp_path / "others.parquet", tmp_path / "folds.parquet", "toy")
-    with pytest.raises(DataError, match=r"folds\.parquet: its topics are not those of .*lists\.parquet"):
-        sampled_lists(lists, 1)
-
-
-def test_a_data_set_of_lists_is_named_by_its_threshold() -> None:
+def test_lists_are_named_by_their_threshold_and_have_their_own_folds(lists: Path, tmp_path: Path) -> None:
     assert label_dataset("mq2008", 2) == label_dataset("mq2008-label2", 2) == "mq2008-label2"
     assert label_dataset("mslr-web10k", None) == label_dataset("mslr-web10k-graded", None) == "mslr-web10k-graded"
     for name, threshold, reading in (
@@ -115,6 +105,11 @@ def test_a_data_set_of_lists_is_named_by_its_threshold() -> None:
     ):
         with pytest.raises(ConfigError, match=f"named '{name}', but its labels are read as {reading}"):
             label_dataset(name, threshold)
+    others = read_table(lists, "lists").set_column(0, "topic", [["q1", "q0", "q2", "q3", "q4"]])
+    write_table(others, tmp_path / "others.parquet", "lists", metadata=PARTS)
+    split_lists(tmp_path / "others.parquet", tmp_path / "folds.parquet", "toy")
+    with pytest.raises(DataError, match=r"folds\.parquet: its topics are not those of .*lists\.parquet"):
+        sampled_lists(lists, 1)
 
 
 MADE_WITH = {"threshold": 4.0, "min_relevant": 10}
@@ -189,9 +184,7 @@ def read(path: Path, table: pa.Table = GOOD, **notes: str) -> FoldedLists:
         ("split", pa.array(["train", "test", "train"]), ""),
     ],
 )
-def test_files_that_contradict_themselves_are_refused(
-    tmp_path: Path, column: str, values: pa.Array, message: str
-) -> None:
+def test_contradictory_files_are_refused(tmp_path: Path, column: str, values: pa.Array, message: str) -> None:
     table = GOOD.set_column(GOOD.column_names.index(column), column, values)
     if not message:
         assert len(read(tmp_path / "x.parquet", table).splits) == 3
@@ -277,7 +270,7 @@ def test_all_pairs_of_lists_are_those_of_two_loops(seed: int) -> None:
     assert 0.2 < (turned.relevance[::2] > turned.relevance[1::2]).mean() < 0.8
 
 
-def test_drawn_pairs_are_some_of_all_and_each_is_as_likely() -> None:
+def test_drawn_pairs_are_as_likely_and_there_have_to_be_some() -> None:
     split = random_split(1)
     every = sorted(all_pairs(split))
     random, counts = np.random.default_rng(0), dict.fromkeys(every, 0)
@@ -289,9 +282,6 @@ def test_drawn_pairs_are_some_of_all_and_each_is_as_likely() -> None:
     expected = 400 * 10 / len(every)
     assert max(abs(count - expected) for count in counts.values()) < 5 * expected**0.5
     assert set(as_pairs(pairs_of_lists(split, 10_000, random))) == set(every)
-
-
-def test_pairs_of_lists_refuse_what_has_none() -> None:
     split = random_split()
     with pytest.raises(ValueError, match=r"^count: found 3 with random None"):
         pairs_of_lists(split, 3)

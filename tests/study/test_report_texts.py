@@ -1,7 +1,8 @@
-"""The report's texts: methods as configured, an abstract that quotes the tables, pieces of prose, tables as columns."""
+"""The report's texts and the paper: what they say is what the tables and the configuration have."""
 
 import ast
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,18 +10,22 @@ from typing import Any
 import jinja2
 import polars as pl
 import pytest
+import yaml
 
 import rankbound_study
+from rankbound.errors import ConfigError, DataError
 from rankbound_study import templates
 from rankbound_study.claims import effects, law, verdicts
 from rankbound_study.claims.registry import claims
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Verdict
+from rankbound_study.commands.results import document
 from rankbound_study.report import blocks
 from rankbound_study.report.blocks import (
     DATA_SET,
     Across,
     Cell,
     Column,
+    Document,
     Finding,
     Layout,
     Paragraph,
@@ -33,29 +38,13 @@ from rankbound_study.report.blocks import (
 from rankbound_study.report.claims import Claims
 from rankbound_study.report.findings import Bounded, abstract
 from rankbound_study.report.methods import methods_section
+from rankbound_study.report.paper import OTHER_TABLES, counter_examples, paper, references
 from rankbound_study.report.tables.table_5_1 import COLUMNS
 from rankbound_study.results import study_files
 from rankbound_study.results.study_files import probability
 
-QUERIES = "MQ2008: a topic is a query with its judged documents, and"
-USERS = {"threshold": 3, "min_relevant": 7}
-CONFIG: dict[str, Any] = {
-    "interactions": {"movielens": {**USERS, "nsr": [4, 1, 2]}},
-    "lists": {"mq2008": {"thresholds": [2]}},
-    "images": {"aaf": {"above": 6}},
-    "compare": ["queries", "faces-pixels"],
-    "comparisons": {
-        "queries": {"datasets": ["mq2008-label1"]},
-        "faces-pixels": {"datasets": ["aaf"]},
-        "faces-vgg16": {"datasets": ["aaf-vgg16"]},
-    },
-    "datasets": ["movielens"],
-    "boundings": ["none", "distribution"],
-    "protocols": ["honest"],
-    "temperature": 0.5,
-}
-BOTH = {"protocols": ["published", "honest"], "datasets": ["movielens", "mq2008"]}
-WITHOUT_COMPARE = {name: value for name, value in CONFIG.items() if name != "compare"}
+TEXTS = yaml.safe_load((Path(__file__).parents[1] / "reference/report_texts.yaml").read_text("utf-8"))
+CONFIG: dict[str, Any] = TEXTS["config"]
 
 
 def told(config: dict[str, Any] | None) -> dict[str, str]:
@@ -66,58 +55,7 @@ def told(config: dict[str, Any] | None) -> dict[str, str]:
     return paragraphs | {"Bounds": table.caption, "Boundings": rows}
 
 
-def readings(*thresholds: Any) -> dict[str, Any]:
-    return {"lists": {"mq2008": {"thresholds": list(thresholds)}}}
-
-
-def distributions(**options: Any) -> dict[str, Any]:
-    return {**BOTH, "distributions": {**options, "samples": 3000, "seed": 0}}
-
-
-def negatives(*nsr: Any, **options: Any) -> dict[str, Any]:
-    return {"interactions": {"movielens": {**USERS, **({"nsr": list(nsr)} if nsr else {}), **options}}}
-
-
-def rates(**by_protocol: Any) -> dict[str, Any]:
-    return {"protocols": list(by_protocol), "training": {"movielens": {"learning_rate": by_protocol}}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "title", "expected"),
-    [
-        ({}, "Data", "a rating of at least 3 is relevant, and users with fewer than 7 relevant items are left out."),
-        ({}, "Data", "1, 2 or 4 negatives"),
-        ({}, "Data", f"{QUERIES} a label of at least 2 is relevant."),
-        ({}, "Data", "more than 6 years"),
-        ({}, "Losses", "τ = 0.5"),
-        ({}, "Boundings", "unbounded distribution"),
-        (readings("graded"), "Data", f"{QUERIES} labels are graded relevance."),
-        (
-            readings(2, "graded", 1), "Data",
-            "1 or 2 is relevant, or labels are graded relevance (each reading is a data set of its own).",
-        ),
-        (distributions(method="exact"), "Bounds", "their cumulative distribution."),
-        (distributions(method="sampled"), "Bounds", "distribution. F is estimated from 3,000 random orderings."),
-        (
-            distributions(method={"published": "sampled", "honest": "exact"}), "Bounds",
-            "random orderings under the published protocol, and exact elsewhere.",
-        ),
-        (
-            distributions(method="exact", datasets={"movielens": "sampled"}), "Bounds",
-            "orderings under the published protocol on MovieLens and under the honest protocol on MovieLens, and exact",
-        ),
-        (negatives(2), "Data", "item comes with 2 negatives (the negative sampling ratio, NSR), drawn without"),
-        (negatives(3, [1, 2]), "Data", "with 3 negatives, or 1 or 2 negatives by a ratio drawn for each user (the"),
-        (negatives(0), "Data", "Own negatives are the user's ratings below the threshold"),
-        (negatives(1, sampling=["popularity"]), "Data", "probability proportional to the number of its ratings."),
-        (negatives(1, sampling=[{"train": "uniform", "test": "full"}]), "Data", "drawn parts have no negatives in"),
-        (negatives(sampling=["full"]), "Data", "left out. A full catalogue is all rated items, without those that"),
-        ({"controls": ["oracle"]}, "Controls", "controls: the oracle, which knows the labels."),
-        (rates(honest=0.01), "Training", "share the learning rate, the number of epochs"),
-        (rates(honest=[0.01, 0.1]), "Training", "Every loss and bounding has its own learning rate: each fold"),
-        (rates(published=0.1, honest=[0.01, 0.1]), "Training", "its own learning rate under the honest protocol: each"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "title", "expected"), TEXTS["choices"])
 def test_numbers_and_choices_come_from_the_configuration(changes: dict[str, Any], title: str, expected: str) -> None:
     text = told(CONFIG | changes)
     assert expected in text[title]
@@ -125,25 +63,16 @@ def test_numbers_and_choices_come_from_the_configuration(changes: dict[str, Any]
     assert ("the learning rate, " in text["Training"]) == (title == "Training" and "share the" in expected)
 
 
-@pytest.mark.parametrize(
-    ("config", "called"),
-    [
-        (CONFIG, "MovieLens MQ2008 All-Age-Faces"),
-        (CONFIG | {"compare": []}, "MovieLens"),
-        (CONFIG | {"compare": ["queries"]}, "MovieLens MQ2008"),
-        (CONFIG | {"compare": ["faces-vgg16"]}, "MovieLens All-Age-Faces"),
-        (CONFIG | {"datasets": ["mq2008"], "compare": []}, "MQ2008"),
-        # Where no comparison is named, all run.
-        (WITHOUT_COMPARE, "MovieLens MQ2008 All-Age-Faces"),
-    ],
-)
-def test_only_data_that_something_reads_are_told_of(config: dict[str, Any], called: str) -> None:
-    text = told(config)["Data"]
+@pytest.mark.parametrize(("changes", "called"), TEXTS["read"])
+def test_only_data_that_something_reads_are_told_of(changes: dict[str, Any], called: str) -> None:
+    text = told(CONFIG | changes)["Data"]
     assert " ".join(name for name in ("MovieLens", "MQ2008", "All-Age-Faces") if f"{name}:" in text) == called
 
 
 def test_what_the_configuration_does_not_have_is_not_told() -> None:
     assert "Controls" not in told(CONFIG | {"controls": []})
+    # Where no comparison is named, all run.
+    assert told({name: value for name, value in CONFIG.items() if name != "compare"}) == told(CONFIG)
     for text in map(told, (None, {})):
         assert "Data" not in text
         assert all(name in text["Protocols"] for name in ("published protocol", "honest protocol"))
@@ -253,7 +182,7 @@ def test_every_piece_is_quoted_by_a_module_that_names_its_file(file: Path) -> No
     assert set(templates.pieces(file.name)) <= quoted | {"published", "honest"}
 
 
-def test_pieces_that_are_named_in_calls_exist() -> None:
+def test_pieces_that_calls_name_exist_and_leave_no_markup() -> None:
     named = []
     for module in MODULES:
         source = module.read_text("utf-8")
@@ -262,6 +191,10 @@ def test_pieces_that_are_named_in_calls_exist() -> None:
         named += [(homes[home], name) for home, name in calls]
     assert [(file, name) for file, name in named if name not in templates.pieces(file)] == []
     assert len(named) > 90
+    for file in FILES:
+        for name, piece in templates.pieces(file.name).items():
+            if not re.search(r"{[{%]", piece):
+                assert "{" not in templates.text(file.name, name)
 
 
 def test_a_piece_is_one_line_whose_bold_start_is_a_title_or_headline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,43 +208,20 @@ def test_a_piece_is_one_line_whose_bold_start_is_a_title_or_headline(monkeypatch
         templates.text("x.md", "a", of="B")
 
 
-def test_texts_have_no_markup_of_templates_left() -> None:
-    for file in FILES:
-        for name, piece in templates.pieces(file.name).items():
-            if not re.search(r"{[{%]", piece):
-                assert "{" not in templates.text(file.name, name)
-
-
 # Tables as columns, and numbers as the report writes them
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.1234567, "+0.1235"),
-        (-0.5, "−0.5000"),
-        (-0.00004, "+0.0000"),
-        (0.0, "+0.0000"),
-        (-0.0, "+0.0000"),
-        (None, "–"),
-    ],
-)
-def test_differences_have_a_sign_and_nothing_has_no_minus(value: float | None, text: str) -> None:
-    assert signed(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0.0, "<0.0001"), (0.00005, "0.0001"), (1.0, "1.0000")])
-def test_a_p_value_is_never_zero(value: float, text: str) -> None:
-    assert probability(value) == text
-
-
-@pytest.mark.parametrize("pairs", [3, 15, 1635, 1641])
-def test_a_number_and_its_copy_in_a_file_have_the_same_digits(pairs: int) -> None:
+def test_numbers_have_signs_margins_and_the_digits_of_their_copies_in_files() -> None:
     """Shares of 2,400 pairs often end in a five at the fifth place, and sums of them just below or above it."""
-    share = pairs / 2400
-    for near in (share - 1e-15, share, share + 1e-15):
-        assert study_files.signed(near) == study_files.signed(float(f"{near:.6f}"))
-        assert study_files.score(near) == study_files.score(float(f"{near:.6f}"))
+    values = (0.1234567, -0.5, -0.00004, 0.0, -0.0, None)
+    assert list(map(signed, values)) == ["+0.1235", "−0.5000", "+0.0000", "+0.0000", "+0.0000", "–"]
+    assert list(map(probability, (0.0, 0.00005, 1.0))) == ["<0.0001", "0.0001", "1.0000"]
+    for share in (pairs / 2400 for pairs in (3, 15, 1635, 1641)):
+        for near in (share - 1e-15, share, share + 1e-15):
+            assert study_files.signed(near) == study_files.signed(float(f"{near:.6f}"))
+            assert study_files.score(near) == study_files.score(float(f"{near:.6f}"))
+    assert with_margin(-0.01, -0.03, 0.02, "▼", strong=True) == Cell("−0.0100", "±0.0250▼", strong=True)
+    assert fixed(1)(-0.26) == "−0.3"
 
 
 TABLE = pl.DataFrame(
@@ -366,6 +276,190 @@ def test_across_is_a_row_per_group_with_dashes_where_it_has_no_data() -> None:
     assert block.rules == {2}
 
 
-def test_a_margin_is_half_of_the_interval() -> None:
-    assert with_margin(-0.01, -0.03, 0.02, "▼", strong=True) == Cell("−0.0100", "±0.0250▼", strong=True)
-    assert fixed(1)(-0.26) == "−0.3"
+# The paper: short, answers that follow the numbers, counter-examples by plain arithmetic
+
+PUBLISHED = Path(__file__).parents[2] / "published_results"
+MEANS, PREDICTIONS = f"{effects.MEANS}.csv", f"{law.PREDICTIONS}.csv"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A results folder with the tables of the repository, to change."""
+    shutil.copytree(PUBLISHED / "tables", tmp_path / "results" / "tables")
+    return tmp_path / "results"
+
+
+def answers(content: Document) -> dict[str, list[str]]:
+    (block,) = next(section for section in content.sections if section.anchor == "answers").blocks
+    assert isinstance(block, TableBlock)
+    return {f"{place} {row[0].text}": [cell.text for cell in row[1:]] for place, row in enumerate(block.rows)}
+
+
+def section(content: Document, anchor: str) -> str:
+    return next(one.text for one in content.sections if one.anchor == anchor)
+
+
+def test_the_abstract_is_short_and_its_numbers_are_those_of_the_tables(results: Path) -> None:
+    abstract = section(paper(results, elsewhere=PUBLISHED), "abstract")
+    assert len(abstract.split()) <= 200
+    means = pl.read_csv(results / "tables" / MEANS).filter(pl.col("loss") != "all")
+    spans = [row for row in counter_examples(PUBLISHED) if row["bounds"] == "affine"]
+    ends = [min(row["lowest"] for row in spans), max(row["highest"] for row in spans)]
+    shown = [value for name in ("mean", "low", "high") for value in means[name].abs()]
+    known = {f"{value:.4f}" for value in shown} | {f"{abs(end):.4f}" for end in ends}
+    assert set(re.findall(r"\d\.\d{4}", abstract)) == known
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "answer"),
+    [(0.001, 0.009, "Yes"), (-0.009, -0.001, "No: it lowers it"), (-0.001, 0.001, "Not shown")],
+)
+def test_answers_follow_the_intervals(results: Path, low: float, high: float, answer: str) -> None:
+    path = results / "tables" / MEANS
+    means = pl.read_csv(path)
+    of_loss = pl.col("loss") == "nDCG"
+    changed = means.with_columns(
+        low=pl.when(of_loss).then(low).otherwise("low"), high=pl.when(of_loss).then(high).otherwise("high")
+    )
+    path.write_text(changed.write_csv(float_precision=6))
+    found = answers(paper(results))
+    (of_affine,) = (row for question, row in found.items() if question.endswith("affine bounding raise the mean nDCG?"))
+    assert of_affine[0].startswith(answer)
+    assert ", over 12 cells: " in of_affine[0]
+    assert f"{abs(low):.4f}" in of_affine[1]
+    cells = pl.read_csv(results / "tables" / "table_effects.csv").filter(
+        pl.col("p_holm") < 0.05, loss="nRBP", bounding="min-max"
+    )
+    (of_pairs,) = (row for question, row in found.items() if question.startswith("2 "))
+    assert f"none are significantly lower, {len(cells)} higher" in of_pairs[0]
+    advice = str(next(one.blocks for one in paper(results).sections if one.anchor == "practice"))
+    assert ("Losses of nDCG and nRBP" in advice) == (low > 0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "answer", "told"),
+    [("confirmed", "In part", "What survives is its direction"), ("refuted", "No", "The effect does not fall")],
+)
+def test_the_hypothesis_is_told_as_its_verdict_is(results: Path, outcome: str, answer: str, told: str) -> None:
+    path = results / "tables" / PREDICTIONS
+    rows = pl.read_csv(path)
+    first = pl.int_range(pl.len()) == 0
+    path.write_text(rows.with_columns(outcome=pl.when(first).then(pl.lit(outcome)).otherwise("outcome")).write_csv())
+    content = paper(results)
+    (found,) = (row for question, row in answers(content).items() if "equalise influence" in question)
+    assert found[0].startswith(answer)
+    assert told in section(content, "law")
+    assert "law that mismatch explains the effect of weights is refuted as put" in section(content, "abstract")
+    second = next(one.blocks for one in content.sections if one.anchor == "law")[0]
+    assert isinstance(second, TableBlock)
+    assert len(second.rows) == rows["prediction"].str.starts_with(law.SECOND_HYPOTHESIS).sum() == 6
+
+
+def test_methods_state_no_setting_of_a_configuration_that_is_not_known(results: Path) -> None:
+    told = str(next(one.blocks for one in paper(results).sections if one.anchor == "methods"))
+    assert "MovieLens, with a matrix factorisation; MQ2008, with a neural network" in told
+    for _, nsr, count in (
+        pl.read_csv(results / "tables" / "table_effects.csv").select("dataset", "nsr", "n_topics").rows()
+    ):
+        assert f"{count} of {'MQ2008' if nsr is None else 'MovieLens'}" in told
+    assert "(M − E) / (max − E)" in told
+    assert "τ =" not in told
+    assert "share the learning rate" not in told
+
+
+def test_scores_and_signs_that_come_out_are_counted(results: Path) -> None:
+    table = pl.read_csv(results / "tables" / "table_5_1.csv").filter("as_printed", pl.col("published").is_not_null())
+    scores = {tuple(row[key] for key in ("dataset", "nsr", "loss", "bounding")): row for row in table.to_dicts()}
+
+    def within(reading: str) -> int:
+        counted = [row for (name, *_), row in scores.items() if not name.startswith("mq2008") or name == reading]
+        return sum(abs(row["ours"] - row["published"]) <= 0.015 for row in counted)
+
+    best, worst = sorted(("mq2008-label1", "mq2008-label2"), key=within, reverse=True)
+    signs = []
+    for (name, nsr, loss, _), row in scores.items():
+        plain = scores[name, nsr, loss, "none"]
+        printed, ours = row["published"] - plain["published"], row["ours"] - plain["ours"]
+        if name != worst and abs(printed) > 1e-9:
+            signs.append(printed * ours > 0)
+    (found,) = (row[0] for question, row in answers(paper(results)).items() if "printed scores" in question)
+    assert found == (
+        f"{within(best)} of 60 are within 0.015, by the reading of labels that fits "
+        f"({within(worst)} by the other one); {sum(signs)} of {len(signs)} "
+        "effects of bounding have the printed sign."
+    )
+
+
+def test_replicas_stand_beside_the_effects(results: Path) -> None:
+    (results / "tables" / "table_effects_replicas.csv").unlink()
+    assert not next(one.blocks for one in paper(results).sections if one.anchor == "effects")
+    columns = {"replicas": "seeds", "dataset": "mq2008-label1", "low": -0.1, "high": 0.1, "difference": 0.01}
+    rows = pl.DataFrame([columns | {"low": low} for low in (-0.1, 0.05)]).with_columns(
+        **{name: pl.lit(None, kind) for name, kind in effects.REPLICA_COLUMNS.items() if name not in columns}
+    )
+    rows.select(list(effects.REPLICA_COLUMNS)).write_csv(results / "tables" / "table_effects_replicas.csv")
+    (block,) = next(one.blocks for one in paper(results).sections if one.anchor == "effects")
+    assert isinstance(block, TableBlock)
+    assert [cell.text for cell in block.rows[0]][2:4] == ["2", "1"]
+
+
+def test_counter_examples_are_of_the_tables_and_references_whole() -> None:
+    found = {(row["data"], row["loss"], row["bounds"]): row for row in counter_examples(PUBLISHED)}
+    citeulike = pl.read_csv(PUBLISHED / OTHER_TABLES[0])
+    of_loss = citeulike.filter(loss="nRBP").pivot("bounding", index=["nsr", "temperature"], values="nDCG")
+    changes = (of_loss["min-max"] - of_loss["none"]).to_list()
+    row = found["CiteULike-a", "nRBP", "affine"]
+    assert (row["cells"], row["lowest"], row["highest"]) == (len(changes), min(changes), max(changes))
+    assert row["lower"] is None
+    regimes = pl.read_csv(PUBLISHED / OTHER_TABLES[3]).filter(loss="nRBP", bounding="min-max", n_untrained=0)
+    row = found["generated lists", "nRBP", "affine"]
+    assert (row["cells"], row["lower"], row["higher"]) == (
+        len(regimes),
+        (regimes["high"] < 0).sum(),
+        (regimes["low"] > 0).sum(),
+    )
+    assert ("MovieLens, other negatives", "AP", "distribution") in found
+    assert not [*counter_examples(None)]
+    every = [*references()]
+    content = (Path(__file__).parents[2] / "src/rankbound_study/reference/references.bib").read_text("utf-8")
+    assert len(every) == content.count("@")
+    assert "T. D. Westerborg. 2022" in [one.title for one in every]
+    assert not [one for one in every if re.search(r"[{}\\]| \.|\.\.", one.title + one.text)]
+
+
+def test_predictions_are_counted_and_shown_with_their_commit(results: Path) -> None:
+    content = paper(results, elsewhere=PUBLISHED)
+    outcomes = pl.read_csv(PUBLISHED / OTHER_TABLES[-1])
+    (answer,) = (row[0] for question, row in answers(content).items() if "predictions for other data" in question)
+    assert answer.startswith(f"Of {len(outcomes)}, ")
+    for outcome, count in outcomes["outcome"].value_counts().rows():
+        assert f"{count} {'are ' * (outcome == 'undecided')}{outcome}" in answer
+    (block,) = next(one.blocks for one in content.sections if one.anchor == "predicted")
+    assert isinstance(block, TableBlock)
+    assert [row[0].text for row in block.rows] == outcomes["id"].to_list()
+    assert outcomes["registered"][0][:8] in section(content, "predicted")
+    assert "predicted" not in [one.anchor for one in paper(results).sections]
+
+
+def test_without_other_tables_the_paper_says_less(results: Path) -> None:
+    for name in (MEANS, PREDICTIONS, "table_claims.csv"):
+        (results / "tables" / name).unlink()
+    content = paper(results)
+    assert [one.anchor for one in content.sections] == [
+        *("abstract", "answers", "methods", "effects", "table-5-1", "practice", "limits", "data", "references")
+    ]
+    (results / "tables" / "table_5_1.csv").unlink()
+    with pytest.raises(DataError, match=r"table_5_1\.csv"):
+        paper(results)
+
+
+def test_the_step_writes_the_paper_beside_the_report(results: Path, tmp_path: Path) -> None:
+    made = [tmp_path / name for name in ("report.pdf", "report.html", "paper.pdf", "paper.html")]
+    document(results, None, [], "{}", PUBLISHED, *made[:2], made[2:])
+    assert made[2].read_bytes().startswith(b"%PDF-")
+    page = made[3].read_text("utf-8")
+    assert "<title>Does bounding a ranking loss list by list train better rankers? A reproduction</title>" in page
+    for one in paper(results, elsewhere=PUBLISHED).sections:
+        assert f'id="{one.anchor}"' in page
+    with pytest.raises(ConfigError, match=r"--paper .*x\.txt: expected files that end in \.pdf or \.html"):
+        document(results, None, [], "{}", None, *made[:2], [tmp_path / "x.txt"])

@@ -15,7 +15,9 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
-from browser_pages import BROWSER, SCHEMES, broken_rules, driven, unseen_stops
+from browser_pages import BROWSER, SCHEMES, WITHOUT_BROWSER, broken_rules, driven, unseen_stops
+
+from tests.library.refusals import problems
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILDER = ROOT / ".venv-docs" / "bin" / "python"
@@ -24,25 +26,11 @@ PROBE_PAGE = "probe.html"
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests"),
+    pytest.mark.skipif(BROWSER is None, reason=WITHOUT_BROWSER),
     pytest.mark.skipif(not BUILDER.exists(), reason="no MkDocs here: `make docs` installs it"),
 ]
 
-QUESTIONS = {
-    "padded tensors": "reference/lists.html",
-    "loss for clicks": "unbiased_learning.html",
-    "own ratings": "your_own_data.html",
-    "significant difference": "statistics.html",
-    "LightGBM objective": "boosting.html",
-    "add a metric": "add_a_metric.html",
-    "crash": "run.html",
-    "SLURM": "cluster.html",
-    "mixed precision": "training_loops.html",
-    "lists larger than memory": "your_own_data.html",
-    "TF-Ranking": "coming_from.html",
-    "PDF of the report": "paper.html",
-}
-"""What a new user would search for, and the page that has to be among the first three."""
+QUESTIONS = problems("searches")
 
 
 class Handler(SimpleHTTPRequestHandler):

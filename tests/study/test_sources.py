@@ -1,18 +1,21 @@
-"""Raw files: where they are fetched from, what is accepted, what is set aside, and what the messages say."""
+"""Raw files: where they are fetched from, what is accepted, what comes out of archives, and what is refused by name."""
 
 import ast
 import hashlib
 import re
+import shutil
+import struct
 import threading
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from described_steps import Run
-from rar4_fixture import make_rar
 
 from rankbound import datasets
 from rankbound.errors import ConfigError, DataError, SourceError
@@ -21,9 +24,10 @@ from rankbound_study import doctor
 from rankbound_study.commands.data import fetched
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import archives, sources
+from rankbound_study.data.archives import Limits, find_member, list_members, open_member
 from rankbound_study.data.faces import FOLDER
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
-from tests.raw_files import changed, encode_image, folder_of, pack, raw_file, source_of
+from tests.raw_files import LINK, changed, encode_image, folder_of, make_rar, pack, raw_file, source_of
 
 SRC = Path(__file__).parents[2] / "src"
 READERS = (archives, datasets, sources)
@@ -110,16 +114,14 @@ def test_the_known_sources_are_complete() -> None:
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("pack_it", [packed, lambda path, text: make_rar(path, {"Toy/S1.txt": text})])
-def test_content_counts_whatever_the_line_ends_and_the_packing(
-    tmp_path: Path, pack_it: Callable[[Path, bytes], Path], line_end: bytes
-) -> None:
+def test_content_counts_whatever_ends(tmp_path: Path, pack_it: Callable[[Path, bytes], Path], line_end: bytes) -> None:
     check_content(SOURCE, pack_it(tmp_path / "x", TEXT.replace(b"\n", line_end)))
     wrong = TEXT[:-2] + b"6\n"
     with pytest.raises(SourceError, match=rf"'Toy/S1\.txt' is not that of Toy set: expected {sha(TEXT)}.*{sha(wrong)}"):
         check_content(SOURCE, pack_it(tmp_path / "x", wrong))
 
 
-def test_line_ends_count_where_the_source_says_so(tmp_path: Path) -> None:
+def test_line_ends_count_where_the_source_says_so_and_members_are_given(tmp_path: Path) -> None:
     as_shipped = changed(SOURCE, line_ends="as-is")
     check_content(as_shipped, packed(tmp_path / "x.zip"))
     with pytest.raises(SourceError, match=r"expected [0-9a-f]{64} \(sha256\), found"):
@@ -130,9 +132,16 @@ def test_line_ends_count_where_the_source_says_so(tmp_path: Path) -> None:
     check_content(as_lf, packed(tmp_path / "x.zip", across.replace(b"\n", b"\r\n")))
     odd = b"a\rb\r"
     check_content(changed(SOURCE, members={"S1.txt": sha(odd)}), packed(tmp_path / "x.zip", odd))
+    raw = raw_file("movielens", pack(tmp_path / "x.zip", ratings("4.0")))
+    assert [member.name for member in raw.members] == list(ratings("4.0"))
+    with raw.open(raw.find("tags.csv")) as stream:
+        assert stream.read() == b"tags\r\n"
+    assert dict(raw.read(["ml-latest-small/links.csv"])) == {"ml-latest-small/links.csv": b"links\r\n"}
+    with pytest.raises(DataError, match=r"x\.zip: expected exactly one member 'users\.csv', found 0"):
+        raw.find("users.csv")
 
 
-def test_a_folder_is_known_by_its_names_and_contents(tmp_path: Path) -> None:
+def test_folders_and_single_files_are_known_by_names_and_contents(tmp_path: Path) -> None:
     files = {"00001A20.jpg": b"one", "00002A21.jpg": b"two", "00000A21.jpg": b"zero"}
 
     def check(files: dict[str, bytes], folder: str = f"Faces/{FOLDER}/", **more: Any) -> None:
@@ -153,9 +162,6 @@ def test_a_folder_is_known_by_its_names_and_contents(tmp_path: Path) -> None:
         check(longer)
     source = changed(source, folder=folder_of(files, unknown_from=1))
     check(longer)
-
-
-def test_a_single_file_is_known_by_its_checksum(tmp_path: Path) -> None:
     (tmp_path / "x.pth").write_bytes(b"weights")
     check_content(changed(SOURCES["vgg16"], file=sha(b"weights")), tmp_path / "x.pth")
     with pytest.raises(SourceError, match=r"expected the SHA-256 397923af[0-9a-f]{56}, found .* of 7 bytes"):
@@ -219,9 +225,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_fails_is_set_aside_with_its_reason_and_the_next_place_tried(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
-) -> None:
+def test_damage_is_set_aside_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str) -> None:
     path, (change, reason) = packed(tmp_path / "raw" / "Toy.zip"), DAMAGES[damage]
     good = path.read_bytes()
     path.write_bytes(change(good))
@@ -258,9 +262,7 @@ def full(_: int) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_a_download_that_breaks_off_is_tried_again_and_leaves_nothing(
-    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_download_is_tried_again(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     data, out = packed(tmp_path / "x.zip").read_bytes(), tmp_path / "raw" / "Toy.zip"
     cut, woken = answer_with(data[:500], length=len(data)), threading.Event()
     answers = [cut, answer_with(data)]
@@ -321,9 +323,7 @@ SWAPS = {
 
 
 @pytest.mark.parametrize("name", SWAPS)
-def test_another_content_placed_by_hand_is_refused_and_left(
-    run: Run, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_other_content_placed_by_hand_is_refused_and_left(run: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     file_name, right, wrong, named = SWAPS[name]
     raw, out = Path("data/raw", file_name), Path("data/converted.parquet")
     arguments = ("convert", name, "--raw", str(raw), "--out", str(out))
@@ -373,16 +373,6 @@ def test_the_publishers_own_sums_hold(run: Run, words: tuple[str, str], content:
     assert [path.name for path in Path().iterdir()] == ([] if content is None else ["x"])
 
 
-def test_a_raw_file_gives_the_members_of_its_archive(tmp_path: Path) -> None:
-    raw = raw_file("movielens", pack(tmp_path / "x.zip", ratings("4.0")))
-    assert [member.name for member in raw.members] == list(ratings("4.0"))
-    with raw.open(raw.find("tags.csv")) as stream:
-        assert stream.read() == b"tags\r\n"
-    assert dict(raw.read(["ml-latest-small/links.csv"])) == {"ml-latest-small/links.csv": b"links\r\n"}
-    with pytest.raises(DataError, match=r"x\.zip: expected exactly one member 'users\.csv', found 0"):
-        raw.find("users.csv")
-
-
 def test_nothing_else_opens_archives() -> None:
     """A reader that needs no `RawFile` would take any content: it has to be written another way."""
     allowed = {Path(str(module.__file__)) for module in (*READERS, doctor)}  # `doctor` asks which readers there are
@@ -399,3 +389,159 @@ def _imported(path: Path) -> list[str]:
         elif isinstance(statement, ast.ImportFrom):
             names += [str(statement.module), *(f"{statement.module}.{alias.name}" for alias in statement.names)]
     return names
+
+
+# Archives: what comes out is what was packed, and everything odd is refused by name
+
+MEMBERS = {"MQ2008/S1.txt": b"0 qid:1 1:0.5\r\n" * 5000, "MQ2008/deep/S2.txt": b"", "notes.txt": b"x"}
+needs_unar = pytest.mark.skipif(
+    shutil.which("unar") is None or shutil.which("lsar") is None, reason="the programs unar and lsar are not installed"
+)
+
+
+def changed_zip(path: Path, change: Callable[[bytes], bytes], members: Mapping[str, bytes], **how: Any) -> Path:
+    path.write_bytes(change(pack(path, members, **how).read_bytes()))
+    return path
+
+
+def flipped(place: Callable[[bytes], int], bit: int) -> Callable[[bytes], bytes]:
+    def flip(whole: bytes) -> bytes:
+        at = place(whole)
+        return whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
+
+    return flip
+
+
+def content(path: Path, name: str, limits: Limits | None = None) -> bytes:
+    with open_member(path, name, limits) as stream:
+        return stream.read()
+
+
+@pytest.fixture(params=["zip", "rar", pytest.param("unar", marks=needs_unar)])
+def archive(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same members, through each of the readers; the file's name tells nothing."""
+    if request.param == "unar":
+        monkeypatch.setattr(archives, "_import_libarchive", lambda: None)
+    elif request.param == "rar" and archives._import_libarchive() is None:
+        pytest.skip("libarchive is not installed")
+    return (pack if request.param == "zip" else make_rar)(tmp_path / "archive.bin", MEMBERS)
+
+
+def test_members_come_out_as_they_went_in_in_any_step(archive: Path) -> None:
+    members = list_members(archive)
+    assert {member.name: member.size for member in members} == {name: len(data) for name, data in MEMBERS.items()}
+    for name, data in MEMBERS.items():
+        assert content(archive, name) == data
+        assert find_member(members, name.rpartition("/")[2], archive) == name
+    assert find_member(members, "deep/S2.txt", archive) == "MQ2008/deep/S2.txt"
+    with pytest.raises(DataError, match=r"exactly one member '2\.txt', found 0; the archive has MQ2008/S1\.txt"):
+        find_member(members, "2.txt", archive)
+    with pytest.raises(DataError, match=r"there is no member 'S9\.txt'"):
+        content(archive, "S9.txt")
+    with open_member(archive, "MQ2008/S1.txt") as stream:
+        assert b"".join(iter(lambda: stream.read(777), b"")) == MEMBERS["MQ2008/S1.txt"]
+    opened = open_member(archive, "MQ2008/S1.txt")
+    with opened as stream:
+        assert stream.readline() == b"0 qid:1 1:0.5\r\n"
+    if Path("/proc/self/fd").exists():
+        assert not any(file.resolve().name == archive.name for file in Path("/proc/self/fd").iterdir())
+
+
+OUTSIDE = ("../evil", "a/../../evil", "/tmp/evil", "C:evil", "c:/evil", "..\\evil", "\\\\server\\evil", "a/..", "..")
+MALFORMED = (
+    *("a\nb", "a\rb", "a\x07b", "a\x7fb", "a\x9bb", "x" * 10_000, "é" * 2_000, "photo\u202egpj.exe"),
+    *("a\u2066b", "a\u200bb", "a\u2028b", "\ufeffa"),
+)
+IN_A_RAR = ("/etc/evil", "C:/evil", "a/../../evil", "a\x07b", "x" * 3000, "\x7f")
+SIZES = {"a": bytes(500), "b": bytes(1000)}
+REFUSED: dict[str, tuple[Callable[[Path], Path], Limits, str]] = {
+    **{f"{make.__name__} {name[:9]!r}": (lambda path, make=make, name=name: make(path, {"fine": b"1", name: b"2"}),
+                                         Limits(), said)
+       for make, names, said in ((pack, OUTSIDE, "member .* points outside"),
+                                 (pack, MALFORMED, "a member has the malformed name"),
+                                 (make_rar, IN_A_RAR, "(member .* points outside|a member has the malformed name)"))
+       for name in names},
+    **{f"rar of mode {mode:o}": (lambda path, mode=mode: make_rar(path, {"l": b"/etc/passwd"}, {"l": mode}), Limits(),
+                                 "member 'l' is a link") for mode in (LINK, 0o060644, 0o020644, 0o010644, 0o140777)},
+    **{f"method {method}": (lambda path, method=method: pack(path, {"a": bytes(1000)}, method), Limits(),
+                            f"member 'a' is packed by method {method}; expected stored or deflated")
+       for method in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2)},
+    "NUL": (
+        lambda path: changed_zip(path, lambda whole: whole.replace(b"S1.txt_e", b"S1.txt\0e"), {"S1.txt_e": b"1"}),
+        Limits(), "a member has the malformed name",
+    ),
+    "zip link": (lambda path: pack(path, {"l": b"/etc/passwd"}, mode=LINK), Limits(), "member 'l' is a link"),
+    "encrypted": (
+        lambda path: changed_zip(path, flipped(lambda whole: whole.index(b"PK\x01\x02") + 8, 1), {"a": b"1"}),
+        Limits(), "member 'a' is encrypted",
+    ),
+    "twice": (
+        lambda path: changed_zip(path, lambda whole: whole.replace(b"S2", b"S1"), {"S1": b"1", "S2": b"2"}),
+        Limits(), "member 'S1' occurs twice",
+    ),
+    "large": (lambda path: pack(path, SIZES), Limits(member_bytes=999), "member 'b' has 1000 bytes, more than 999"),
+    "larger": (lambda path: pack(path, SIZES), Limits(total_bytes=1499), "its members add up to 1500 bytes, more"),
+    "many": (lambda path: pack(path, SIZES), Limits(members=1), "it has 2 members, more than 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_unsafe_archives_are_refused(tmp_path: Path, name: str) -> None:
+    make, limits, message = REFUSED[name]
+    with pytest.raises(DataError, match=rf"x\.bin: archive refused: {message}"):
+        list_members(make(tmp_path / "x.bin"), limits)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.bin"]
+
+
+def test_damage_and_bombs_are_found_within_the_limits(tmp_path: Path) -> None:
+    endless = archives._checked_blocks(repeat(b"x" * 64), "bomb.zip", size=1000)
+    with pytest.raises(DataError, match=r"bomb\.zip: cannot be unpacked \(read \d+ bytes, but it declares 1000"):
+        b"".join(endless)
+    less = struct.pack("<I", 100_000), struct.pack("<I", 10)
+    path = changed_zip(tmp_path / "x.zip", lambda whole: whole.replace(*less), {"a": bytes(100_000)})
+    assert list_members(path)[0].size == 10
+    with pytest.raises(DataError, match="cannot be unpacked"):
+        content(path, "a", Limits(member_bytes=50))
+    for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
+        path = changed_zip(tmp_path / "x.zip", flipped(lambda _: 120, 0x10), MEMBERS, method=method)
+        with pytest.raises(DataError, match=r"cannot be unpacked.*fetch it again"):
+            content(path, "MQ2008/S1.txt")
+    assert len(list_members(pack(tmp_path / "x.zip", SIZES), Limits(2, 1000, 1500))) == 2
+    path = pack(tmp_path / "x.zip", {"a/S1.txt": b"", "b/S1.txt": b""})
+    with pytest.raises(DataError, match=r"found 2; the archive has a/S1\.txt, b/S1\.txt"):
+        find_member(list_members(path), "S1.txt", path)
+
+
+def test_every_truncated_archive_is_a_data_error(archive: Path) -> None:
+    whole = archive.read_bytes()
+    for size in (*range(0, 600, 23), 20_000, 70_100):
+        archive.write_bytes(whole[: min(size, len(whole) // 2)])
+        with pytest.raises(DataError, match=r"archive\.bin"):
+            content(archive, "MQ2008/S1.txt")
+
+
+def test_pages_are_no_archives_and_missing_readers_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "MQ2008.rar").write_bytes(b"<!DOCTYPE html><html>404</html>")
+    with pytest.raises(DataError, match=r"neither a \.zip nor a \.rar archive: it begins with b'<!DOCTYP'"):
+        list_members(tmp_path / "MQ2008.rar")
+    with pytest.raises(DataError, match=r"none\.zip: cannot be read: No such file"):
+        list_members(tmp_path / "none.zip")
+    path = make_rar(tmp_path / "x.rar", MEMBERS)
+    monkeypatch.setattr(archives, "_import_libarchive", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for call in (lambda: list_members(path), lambda: content(path, "notes.txt")):
+        with pytest.raises(DataError, match=r"libarchive is not installed; .*`unar` is not.*unpack it by hand"):
+            call()
+
+
+@needs_unar
+def test_unar_takes_over_where_libarchive_fails_on_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("libarchive")
+
+    def fail(*_: object) -> None:
+        raise OSError("RAR solid archive support unavailable.")
+        yield
+
+    monkeypatch.setattr(archives, "_libarchive_blocks", fail)
+    path = make_rar(tmp_path / "x.rar", MEMBERS)
+    assert content(path, "MQ2008/S1.txt") == MEMBERS["MQ2008/S1.txt"]

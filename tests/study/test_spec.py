@@ -179,13 +179,17 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: Config)
         assert {name for name in after if after[name] != before[name]} == expected
 
 
-def test_options_have_one_text_and_wildcards_match_exactly() -> None:
+def test_options_have_one_text_settings_may_lack_and_wildcards_match_exactly() -> None:
     assert as_json({"b": [1, 2], "a": 1.0}) == as_json({"a": 1.0, "b": [1, 2]}) == '{"a":1.0,"b":[1,2]}'
     with pytest.raises(ValueError, match="JSON"):
         as_json({"a": float("nan")})
     assert re.fullmatch(one_of([]), "") is None
     assert re.fullmatch(one_of(["distribution(gain=sd)", "none"]), "distribution(gain=sd)")
     assert re.fullmatch(one_of(["a.b"]), "axb") is None
+    options = {"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": None, "method": "Trees", "folds": [1]}
+    options |= {"family": "reg", "model": {"name": "random-forest", "rounds": 1, "every": 1}, "loss": "squared"}
+    options |= {"bounding": "none", "judged_by": "AP", "seeds": [0]}
+    assert json.loads(TrainingJob.parse(json.dumps(options)).requested)["settings"] == {}
 
 
 def test_numbers_stay_as_they_are_written(config: Config) -> None:
@@ -212,27 +216,7 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
             assert options.keys() <= {"rounds", *OPTIONS[again.model.name]}
 
 
-def test_a_method_needs_no_settings() -> None:
-    options = {"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": None, "method": "Trees", "folds": [1]}
-    options |= {"family": "reg", "model": {"name": "random-forest", "rounds": 1, "every": 1}, "loss": "squared"}
-    options |= {"bounding": "none", "judged_by": "AP", "seeds": [0]}
-    assert json.loads(TrainingJob.parse(json.dumps(options)).requested)["settings"] == {}
-
-
 # Experiments
-
-
-def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: Config) -> None:
-    study = Study.of({**config, "experiment": ["factors"]})
-    assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 9 + ["honest@factors-f64"] * 9
-    usual = study.requests[run("honest", "movielens-nsr2", "nDCG")].options
-    options = study.requests[run("honest@factors-f16", "movielens-nsr2", "nDCG")].options
-    assert {key: value for key, value in options.items() if value != usual.get(key)} == {
-        "variant": "factors-f16",
-        "model": {"name": "matrix-factorization", "factors": 16},
-        "crossed": False,
-    }
-    assert not set(study.collected["experiments"].runs) & set(runs_of(study))
 
 
 def test_places_match_their_pattern_which_does_not_grow_with_the_variants(config: Config) -> None:
@@ -339,7 +323,7 @@ def test_vgg16_runs_only_with_its_weights_and_says_what_is_missing(config: Confi
     assert study.data_files().count("<data>/instances/aaf.parquet") == 1, "pixels and features have the same pairs"
 
 
-def test_the_bounded_half_is_as_it_would_be_alone(config: Config) -> None:
+def test_the_bounded_half_is_as_alone_and_an_experiment_changes_one_setting(config: Config) -> None:
     alone = {key: value for key, value in config.items() if key not in ("compare", "comparisons")}
     one, other = Study.of(config), Study.of(alone)
     assert one.runs == other.runs
@@ -348,6 +332,16 @@ def test_the_bounded_half_is_as_it_would_be_alone(config: Config) -> None:
     only = {"protocols": ["published"], "experiment": []}
     assert [Study.of({**own, **only}).places for own in (alone, config)] == [["published"], ["published", "honest"]]
     assert list(Study.of({**config, "compare": ["web-queries"]}).compared_instances) == ["mq2008-label1"]
+    study = Study.of({**config, "experiment": ["factors"]})
+    assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 9 + ["honest@factors-f64"] * 9
+    usual = study.requests[run("honest", "movielens-nsr2", "nDCG")].options
+    options = study.requests[run("honest@factors-f16", "movielens-nsr2", "nDCG")].options
+    assert {key: value for key, value in options.items() if value != usual.get(key)} == {
+        "variant": "factors-f16",
+        "model": {"name": "matrix-factorization", "factors": 16},
+        "crossed": False,
+    }
+    assert not set(study.collected["experiments"].runs) & set(runs_of(study))
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.table_5_1 import COLUMNS, signs, signs_block
 from rankbound_study.results.scores import RunsChoice
 from tests.study.drawn_files import contents, run
-from tests.study.planted import RUNS, World, settings
-from tests.study.synthetic_runs import BOUNDINGS, SETS, write_runs
+from tests.study.planted import BOUNDINGS, RUNS, SETS, World, settings, write_runs
 
 PUBLISHED = RunsChoice()
 
@@ -44,18 +43,19 @@ def cell(table: pl.DataFrame, **where: object) -> dict[str, Any]:
     return row
 
 
-def test_there_are_sixty_printed_cells_and_those_of_mq2008_stand_beside_both_readings() -> None:
+def test_sixty_cells_are_printed_and_data_sets_stand_in_a_fixed_order() -> None:
     printed = {name: own.drop("dataset") for (name,), own in table_5_1.printed_scores().group_by("dataset")}
     assert {name: len(own) for name, own in printed.items()} == {
         "movielens": 45, "mq2008-label1": 15, "mq2008-label2": 15,
     }  # fmt: skip
     assert printed["mq2008-label1"].equals(printed["mq2008-label2"])
+    names = ["synthetic-movielens", "mq2008-label2", "aaf", "movielens", "mq2008-label1"]
+    found = sorted((DataSet(name, None) for name in names), key=lambda data_set: data_set.place)
+    assert [names.index(data_set.dataset) for data_set in found] == [3, 4, 1, 2, 0]
 
 
 @pytest.mark.parametrize(("dataset", "nsr"), SETS)
-def test_means_are_those_of_the_lists_spelled_out(
-    runs: Path, table: pl.DataFrame, dataset: str, nsr: int | None
-) -> None:
+def test_means_are_those_of_lists_spelled_out(runs: Path, table: pl.DataFrame, dataset: str, nsr: int | None) -> None:
     by_list: dict[tuple[int, str], list[float]] = {}
     for row in pq.read_table(runs).to_pylist():
         if (row["dataset"], row["nsr_test"], row["loss"], row["bounding"]) == (dataset, nsr, "AP", "min-max"):
@@ -70,7 +70,7 @@ def test_means_are_those_of_the_lists_spelled_out(
     assert (found["n_skipped"] > 0) == (nsr is None), "queries without a relevant document"
 
 
-def test_printed_scores_stand_beside_the_metric_and_data_that_they_are_of(table: pl.DataFrame, tmp_path: Path) -> None:
+def test_printed_scores_stand_beside_their_data_and_marks_are_set(table: pl.DataFrame, tmp_path: Path) -> None:
     found = cell(table, dataset="movielens", nsr=3, loss="nDCG", bounding="distribution")
     assert found["published"] == 0.8346
     assert found["difference"] == pytest.approx(found["ours"] - 0.8346, abs=1e-15)
@@ -87,13 +87,27 @@ def test_printed_scores_stand_beside_the_metric_and_data_that_they_are_of(table:
     assert synthetic["published"].is_null().all()
     facts = table_5_1.summarise(synthetic)
     assert (facts["synthetic"], facts["cells"], facts["mq2008"]["fits"]) == (True, {}, {})
+    block = table_5_1.block(table, "published protocol")
+    assert [title.split()[0] for title in block.header[3:]] == ["MovieLens"] * 3 + ["MQ2008"] * 2
+    trained = [row for row in block.rows if row[0].text == row[2].text == "nDCG"]
+    assert [name.text for _, name, *_ in trained] == ["unbounded", *BOUNDINGS[1:]]
+    for cells in list(zip(*trained, strict=True))[3:]:
+        values = [float(one.text) for one in cells]
+        marks = [(one.strong, one.emphasis) for one in cells]
+        assert marks == [(value == max(values), value > values[0]) for value in values]
+    text = table_5_1.texts(table).markdown
+    assert "(0.9659)" in text, "a printed score"
+    assert "±" not in text
 
 
-def test_protocols_are_never_mixed(tmp_path: Path) -> None:
+def test_protocols_are_never_mixed_and_variants_have_rows_of_their_own(tmp_path: Path) -> None:
     both = {"protocols": ("published", "honest")}
     assert table_of(tmp_path, **both).equals(table_of(tmp_path))
     honest = table_of(tmp_path, RunsChoice(protocol="honest"), **both)
     assert honest["protocol"].unique().to_list() == ["honest"]
+    found = table_of(tmp_path, sets=(("movielens", 1),), boundings=(*BOUNDINGS, "distribution(gain=sd)"))
+    assert found.filter(pl.col("bounding") == "distribution(gain=sd)")["published"].is_null().all()
+    assert "distribution(gain=sd)" in table_5_1.texts(found).markdown
 
 
 def test_mixtures_missing_columns_and_unknown_options_are_refused(tmp_path: Path) -> None:
@@ -132,32 +146,6 @@ def test_the_summary_and_the_metrics_count_what_the_table_holds(table: pl.DataFr
     assert set(nested) == {"movielens-nsr1", "movielens-nsr2", "movielens-nsr3", "mq2008-label1", "mq2008-label2"}
     assert set(nested["movielens-nsr1"]["nDCG"]["nDCG"]) == set(BOUNDINGS)
     assert set(nested["mq2008-label2"]["controls"]["AP"]) == {"random", "popularity", "oracle"}
-
-
-def test_the_layout_marks_the_best_and_the_increases(table: pl.DataFrame) -> None:
-    block = table_5_1.block(table, "published protocol")
-    assert [title.split()[0] for title in block.header[3:]] == ["MovieLens"] * 3 + ["MQ2008"] * 2
-    trained = [row for row in block.rows if row[0].text == row[2].text == "nDCG"]
-    assert [name.text for _, name, *_ in trained] == ["unbounded", *BOUNDINGS[1:]]
-    for cells in list(zip(*trained, strict=True))[3:]:
-        values = [float(one.text) for one in cells]
-        marks = [(one.strong, one.emphasis) for one in cells]
-        assert marks == [(value == max(values), value > values[0]) for value in values]
-    text = table_5_1.texts(table).markdown
-    assert "(0.9659)" in text, "a printed score"
-    assert "±" not in text
-
-
-def test_variants_of_a_bounding_have_rows_of_their_own(tmp_path: Path) -> None:
-    found = table_of(tmp_path, sets=(("movielens", 1),), boundings=(*BOUNDINGS, "distribution(gain=sd)"))
-    assert found.filter(pl.col("bounding") == "distribution(gain=sd)")["published"].is_null().all()
-    assert "distribution(gain=sd)" in table_5_1.texts(found).markdown
-
-
-def test_data_sets_stand_in_a_fixed_order() -> None:
-    names = ["synthetic-movielens", "mq2008-label2", "aaf", "movielens", "mq2008-label1"]
-    found = sorted((DataSet(name, None) for name in names), key=lambda data_set: data_set.place)
-    assert [names.index(data_set.dataset) for data_set in found] == [3, 4, 1, 2, 0]
 
 
 def test_the_command_writes_every_form_twice_the_same(runs: Path, tmp_path: Path) -> None:
@@ -202,19 +190,13 @@ def test_of_one_seed_margins_are_those_of_a_mean_over_topics() -> None:
     assert cell(found, bounding="none")["change"] is None
 
 
-def test_trainings_that_differ_widen_the_margin() -> None:
+def test_margins_widen_with_trainings_and_undefined_topics_are_left_out() -> None:
     scores = planted(0.0, seeds=3, noise=0.0)
     shifted = scores.with_columns(pl.col("AP") + (pl.col("seed") - 1) * 0.1)
     calm, wild = (cell(certainty(frame, "AP"), bounding="none")["margin"] for frame in (scores, shifted))
     assert wild > 2 * calm
-
-
-def test_a_single_topic_has_a_mean_and_no_margin() -> None:
     found = certainty(planted(0.1, topics=1), "AP")
     assert found.select("margin", "change", "p_value").null_count().row(0) == (2, 2, 2)
-
-
-def test_topics_on_which_the_metric_is_undefined_are_left_out() -> None:
     scores = planted(0.05)
     holes = scores.with_columns(pl.when(pl.col("topic").cast(pl.Int32) < 30).then(pl.col("AP")).alias("AP"))
     left = certainty(scores.filter(pl.col("topic").cast(pl.Int32) < 30), "AP")
@@ -226,21 +208,15 @@ def tested_table(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     return table_of(tmp_path_factory.mktemp("runs"), HONEST, topics=30, seeds=2, protocols=("honest",))
 
 
-def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_lowers(tested_table: pl.DataFrame) -> None:
+def test_printed_bounded_cells_are_tested_and_have_arrows_where_significant(tested_table: pl.DataFrame) -> None:
     tested = tested_table.filter(pl.col("p_holm").is_not_null())
     assert set(tested["bounding"]) == {"min-max", "expectation", "expectation-max", "distribution"}
     assert tested["as_printed"].all()
     assert len(tested) == 60
     assert tested["p_holm"].is_between(0, 1, closed="right").all()
-
-
-def test_a_bounding_that_repeats_another_is_corrected_in_its_place() -> None:
     names = ["nDCG", *["nRBP"] * 3], ["min-max", "min-max", "expectation", "expectation-max"]
     cells = {"loss": names[0], "bounding": names[1], "p_value": [0.02, 0.01, 0.02, 0.03], "as_printed": [True] * 4}
     assert holm_adjusted(pl.DataFrame(cells)).to_list() == pytest.approx([0.02, 0.02, 0.04, 0.04])
-
-
-def test_arrows_stand_where_a_change_is_significant(tested_table: pl.DataFrame) -> None:
     some = tested_table.filter(pl.col("p_holm").is_not_null()).row(0, named=True)
     for p_value, change, arrow in ((0.01, 0.1, "▲"), (0.01, -0.1, "▼"), (0.5, 0.1, ""), (0.5, -0.1, "")):
         row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=table_5_1.COLUMNS)
@@ -311,7 +287,7 @@ def counts(table: pl.DataFrame) -> dict[str, list[str]]:
     return {row[0].text: [cell.text for cell in row[1:]] for row in signs_block(table).rows}
 
 
-def test_every_change_is_counted_at_its_step() -> None:
+def test_every_change_is_counted_at_its_step_and_nothing_else() -> None:
     table = signs(signs_of(0), signs_of(2), rates())
     assert table["lowest_rate"].to_list() == pytest.approx([changes[1] for changes in CELLS.values()])
     found = dict(zip(signs_block(table).header[1:], counts(table)["AP"], strict=True))
@@ -319,9 +295,6 @@ def test_every_change_is_counted_at_its_step() -> None:
     assert (found["by protocol"], found["by rate"]) == ("1", "1")
     assert (found["there and back"], found["significantly"]) == ("1", "0")
     assert counts(table)["all"] == counts(table)["AP"]
-
-
-def test_what_is_no_change_is_not_counted() -> None:
     nrbp = signs(signs_of(0, "nRBP"), signs_of(2, "nRBP"), rates("nRBP"))
     assert nrbp["bounding"].to_list() == ["min-max", "distribution"], "identical boundings count once"
     assert counts(nrbp.with_columns(honest=pl.lit(1e-12)))["nRBP"][1] == "0", "equal scores have no sign"
@@ -363,7 +336,7 @@ def random_order(dataset: str, ours: float) -> Row:
     return row(dataset, ours, model="random", loss="none", published=None)
 
 
-def test_a_score_is_reproduced_by_any_reading_of_the_labels_alone() -> None:
+def test_scores_are_reproduced_by_readings_alone_or_named_with_the_nearest() -> None:
     """By no other metric, nor by the honest protocol, whose runs are attempts."""
     other = row("mq2008-label2", 0.701, metric="nRBP(p=0.8)", as_printed=False)
     off = row("mq2008-label1", 0.8)
@@ -375,9 +348,6 @@ def test_a_score_is_reproduced_by_any_reading_of_the_labels_alone() -> None:
     assert (found["n"], found["nearest"]["protocol"]) == (2, "honest")
     assert findings.not_reproduced(attempts_table(row("synthetic-mq2008-label1", 0.8, published=None))) == []
     assert list(findings.attempts_findings([], 60)) == []
-
-
-def test_the_nearest_attempt_is_named_with_its_distance() -> None:
     tried = [row("mq2008-label1", 0.8), row("mq2008-label2", 0.66, metric="nRBP(p=0.8)", as_printed=False)]
     block = findings.ATTEMPTS.of_rows(
         findings.not_reproduced(attempts_table(*tried, random_order("mq2008-label1", 0.75)))

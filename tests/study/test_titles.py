@@ -8,6 +8,7 @@ import pytest
 from rankbound_study.config.data_sets import DataSet, use_titles
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.results.neural import data_set_title
+from tests.library.refusals import problems
 
 SPACE = "\N{NO-BREAK SPACE}"
 
@@ -19,43 +20,24 @@ def titled() -> Iterator[None]:
     use_titles({})
 
 
-@pytest.mark.parametrize(
-    ("data_set", "label"),
-    [
-        (DataSet("web-label2", None), "Searches of 2026 label ≥ 2"),
-        (DataSet("web-graded", None), "Searches of 2026 graded"),
-        (DataSet("web", None), "Searches of 2026"),
-        (DataSet("shop", 2), "Purchases NSR 2"),
-        (DataSet("shop-full", None), "Purchases full catalogue"),
-        (DataSet("other-label1", None), "other-label1"),
-        (DataSet("other", 1), "other NSR 1"),
-        (DataSet("movielens", 1), "MovieLens NSR 1"),
-        (DataSet("mq2008-label1", None), "MQ2008 label ≥ 1"),
-    ],
-)
-def test_every_reading_of_a_described_data_set_has_its_title(data_set: DataSet, label: str) -> None:
-    assert data_set.label.replace(SPACE, " ") == label
+@pytest.mark.parametrize(("dataset", "nsr", "label"), problems("titles of data sets"))
+def test_every_reading_of_a_described_data_set_has_its_title(dataset: str, nsr: int | None, label: str) -> None:
+    assert DataSet(dataset, nsr).label.replace(SPACE, " ") == label
 
 
-def test_comparisons_show_the_same_titles() -> None:
+def test_comparisons_show_the_same_titles_of_the_last_study_alone() -> None:
     assert data_set_title("web-label2") == "Searches of 2026 (relevant: label ≥ 2)"
     assert data_set_title("web-graded") == "Searches of 2026 (graded)"
     assert data_set_title("mq2008-label1") == "MQ2008 (relevant: label ≥ 1)"
     assert data_set_title("mslr-web10k-graded") == "MSLR-WEB10K (graded)"
-
-
-def test_titles_are_those_of_the_last_study_alone() -> None:
     use_titles({"other": "Others"})
     assert DataSet("web", None).label == "web"
     assert DataSet("other", 1).label.replace(SPACE, " ") == "Others NSR 1"
 
 
-@pytest.mark.parametrize("title", ["cost in $", "a\\b", "two\nlines", "long " * 20, ""])
-def test_titles_that_a_figure_or_table_cannot_show_are_refused(title: str) -> None:
-    with pytest.raises(ValueError, match=r"title"):
-        DescriptionKeys.model_validate({"format": "letor", "random_parts": 5, "title": title})
-
-
-def test_titles_that_are_no_texts_are_refused(told: Callable[..., str], tmp_path: Path) -> None:
+def test_titles_that_cannot_be_shown_are_refused(told: Callable[..., str], tmp_path: Path) -> None:
+    for title in ("cost in $", "a\\b", "two\nlines", "long " * 20, ""):
+        with pytest.raises(ValueError, match=r"title"):
+            DescriptionKeys.model_validate({"format": "letor", "random_parts": 5, "title": title})
     arguments = ["figure", "figure_1_1", "--out", tmp_path / "a.svg", "--titles", '{"web": 1}']
     assert "expected a title for each name of a data set" in told(*arguments, status=2)

@@ -1,9 +1,10 @@
 """What did not train is left out of claims, marked in tables and figures, and never the best of a leaderboard."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import rankbound as rb
 from rankbound_study import figures
 from rankbound_study.claims import registry
 from rankbound_study.claims.comparisons import ratios_crossed
+from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import claims, decide, verdict_on
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
@@ -37,32 +39,30 @@ from rankbound_study.results.scores import (
 )
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import HONEST
-from tests.study.calibrations import sgd
 from tests.study.neural_studies import Planted
 from tests.study.planted import (
     BOUNDS,
     LOSSES,
+    MINE,
     RANDOM,
+    TOPICS,
     Lists,
-    Made,
+    Plant,
+    PlantedSystems,
     Setting,
-    Study,
     World,
     beside,
-    evidence_of,
+    control,
+    noise,
     settings,
     study,
     usual,
+    write_runs,
 )
-from tests.study.planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
-from tests.study.synthetic_runs import write_runs
-
-pytest.importorskip("scipy", reason="claims are decided by statistics")
-
-__all__ = ["evidence_of"]
+from tests.study.test_calibrations import sgd
 
 
-def random_order(*, of: str = "", bounding: str = "", nsr: int | None = -1):  # type: ignore[no-untyped-def]
+def random_order(*, of: str = "", bounding: str = "", nsr: int | None = -1) -> Plant:
     """A plant: some runs score as random orderings do."""
 
     def plant(lists: Lists) -> np.ndarray | float:
@@ -82,38 +82,45 @@ NONE = study(random_order())
 COLLAPSED = study(*(random_order(of="nDCG", bounding="distribution", nsr=nsr) for nsr in (1, 2, 3)))
 
 
-def test_a_bounding_that_did_not_train_does_not_refute_what_all_others_show(evidence_of: Made) -> None:
+Filed = Callable[[World], Evidence]
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Filed:
+    """Return the files of a world, written once."""
+    return cache(lambda world: world.files(tmp_path_factory.mktemp("study")))
+
+
+def test_a_bounding_that_did_not_train_does_not_refute_what_all_others_show(untrained: Filed) -> None:
     """It is named in claims about it alone, and is evidence on training itself."""
-    evidence = evidence_of(ONE)
+    evidence = untrained(ONE)
     verdict, other = verdict_on("T45", evidence), verdict_on("T28", evidence)
     assert (verdict.verdict, evidence.left_out) == (CONFIRMED, set())
     assert "1 cell is left out because it did not train (nRBP with distribution bounding on MovieLens at ratio 3)." in (
         verdict.reason
     )
-    of_training = verdict_on("T26", evidence_of(COLLAPSED))
+    of_training = verdict_on("T26", untrained(COLLAPSED))
     assert of_training.verdict == CONFIRMED
     assert of_training.value < -0.3
     assert not [one.reason for one in (other, of_training) if "left out" in one.reason]
 
 
-def test_without_any_model_that_trained_no_claim_on_scores_is_decided(
-    evidence_of: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_trained_model_no_claim_is_decided(untrained: Filed, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Untrained):
-        verdict_on("T46", evidence_of(NONE))
+        verdict_on("T46", untrained(NONE))
     asked = [claim for claim in claims() if claim.id in ("T24", "T45", "T46")]
     monkeypatch.setattr(registry, "claims", lambda: asked)
-    decided = [verdict for _, verdict in decide(evidence_of(NONE))]
+    decided = [verdict for _, verdict in decide(untrained(NONE))]
     assert [verdict.verdict for verdict in decided] == [INCONCLUSIVE] * 3
     assert all("trained on these data" in verdict.reason for verdict in decided)
 
 
 @pytest.mark.parametrize("claim", [one.id for one in claims() if one.kind == "empirical" and one.id.startswith("T")])
 @pytest.mark.parametrize("made", [ONE, COLLAPSED], ids=["one cell", "a bounding"])
-def test_every_claim_is_decided_beside_what_did_not_train(evidence_of: Made, claim: str, made: Study) -> None:
+def test_every_claim_is_decided_beside_what_did_not_train(untrained: Filed, claim: str, made: World) -> None:
     """Or it names what is missing: experiments, or the one loss that it is about."""
     with suppress(MissingEvidence):
-        assert verdict_on(claim, evidence_of(made)).reason
+        assert verdict_on(claim, untrained(made)).reason
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +138,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_table_marks_it_and_tests_all_other_cells(runs: Path) -> None:
+def test_table_and_report_set_it_apart_and_test_all_other_cells(runs: Path) -> None:
     table = table_5_1(runs, RunsChoice(HONEST))
     trained = table.filter(pl.col("loss") != "none")
     marked = trained.filter(pl.col("n_untrained") > 0)
@@ -141,6 +148,20 @@ def test_the_table_marks_it_and_tests_all_other_cells(runs: Path) -> None:
     others = trained.filter(pl.col("as_printed"), pl.col("bounding") != "none", pl.col("n_untrained") == 0)
     assert len(others) == 2 * 3 * 4 - 1
     assert not others["p_holm"].null_count()
+    table, published = (table_5_1(runs, RunsChoice(protocol)) for protocol in (HONEST, "published"))
+    texts = laid_out.texts(table)
+    row = next(line for line in texts.markdown.splitlines() if line.startswith("| AP | min-max"))
+    assert MARK in row.split("|")[4]
+    assert "*" not in row.split("|")[4]
+    assert f"{MARK} did not train" in texts.markdown
+    assert r"\dag{}" in texts.latex
+    (found,) = honest_findings(table, published)
+    assert "of 19 cells" in found.headline
+    assert "1 cell that did not train is left out" in found.detail
+    bounded = Bounded(runs.parent, published, summarise(published), published.clear(), None)
+    named = [one for one in bounded.findings(Claims(None)) if "did not train" in one.headline]
+    assert [one.headline for one in named] == ["1 of 30 losses and boundings of Table 5.1 did not train."]
+    assert f"AP with min-max bounding on {DataSet('movielens', 1).label} (4 of 4)" in named[0].detail
 
 
 def test_a_bounded_loss_is_not_tested_against_an_unbounded_one_that_did_not_train(runs: Path, tmp_path: Path) -> None:
@@ -158,26 +179,8 @@ def test_a_bounded_loss_is_not_tested_against_an_unbounded_one_that_did_not_trai
     assert of_ap.filter(pl.col("nsr").is_null())["p_holm"].null_count() == 1
 
 
-def test_the_report_sets_it_apart(runs: Path) -> None:
-    table, published = (table_5_1(runs, RunsChoice(protocol)) for protocol in (HONEST, "published"))
-    texts = laid_out.texts(table)
-    row = next(line for line in texts.markdown.splitlines() if line.startswith("| AP | min-max"))
-    assert MARK in row.split("|")[4]
-    assert "*" not in row.split("|")[4]
-    assert f"{MARK} did not train" in texts.markdown
-    assert r"\dag{}" in texts.latex
-    (found,) = honest_findings(table, published)
-    assert "of 19 cells" in found.headline
-    assert "1 cell that did not train is left out" in found.detail
-    bounded = Bounded(runs.parent, published, summarise(published), published.clear(), None)
-    named = [one for one in bounded.findings(Claims(None)) if "did not train" in one.headline]
-    assert [one.headline for one in named] == ["1 of 30 losses and boundings of Table 5.1 did not train."]
-    assert f"AP with min-max bounding on {DataSet('movielens', 1).label} (4 of 4)" in named[0].detail
-
-
 @pytest.mark.parametrize("name", ["figure_5_1", "figure_5_3", "figure_5_6", "figure_5_9"])
 def test_figures_have_an_entry_for_it_in_their_legends(runs: Path, name: str) -> None:
-    pytest.importorskip("matplotlib")
     figure = figures.draw(name, StudyFiles(runs=runs), {"protocol": HONEST})
     legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     assert legends.count("did not train") == 1
@@ -195,7 +198,7 @@ def test_on_a_leaderboard_it_has_no_rank_and_is_compared_with_none(tmp_path: Pat
     # Its validation score is the highest, as of one that was selected among many.
     scores.add(stuck, random + noise(1), 0.9).add(trained, level + noise(2), 0.6)
     scores.add(("", "mlp", "AP", "none"), level + noise(3), 0.5).add(control("random"), random)
-    made = leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=STUDY)
+    made = leaderboard.make_leaderboard(leaderboard.NAME, scores.files(), study=MINE)
     rows = made.table.select("rank", "loss", "bounding", "role", "n_untrained").rows()
     assert rows == [
         (1, "nDCG", "min-max", "best", 0),
@@ -223,9 +226,7 @@ EXPERIMENTS = {
 
 
 @pytest.mark.parametrize("claim", EXPERIMENTS)
-def test_an_experiment_that_did_not_train_is_told_from_one_that_did_not_run(
-    tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_experiments_are_told_from_missing(tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [one for one in claims() if one.id == claim]
     monkeypatch.setattr(registry, "claims", lambda: asked)
     # The trainings with vanishing gradients: all variants, the study's own, or none.
@@ -237,7 +238,6 @@ def test_an_experiment_that_did_not_train_is_told_from_one_that_did_not_run(
     }
     found = {}
     for name, world in stuck.items():
-        (tmp_path / name).mkdir()
         ((_, found[name]),) = decide(world.files(tmp_path / name))
     assert found["none"].verdict != NOT_RUN
     assert found["variants"].verdict == INCONCLUSIVE
@@ -262,9 +262,7 @@ def test_every_claim_that_reads_an_experiment_names_what_did_not_train(tmp_path:
 
 
 @pytest.mark.parametrize("claim", ["N01", "N03", "N08"])
-def test_methods_that_did_not_train_are_told_from_those_that_did_not_run(
-    tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_methods_are_told_from_missing_ones(tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [one for one in claims() if one.id == claim]
     monkeypatch.setattr(registry, "claims", lambda: asked)
     names = ("DirectRanker", "RankNet", "Class-NN")
@@ -374,9 +372,7 @@ CASES: list[Mapping[str, Course | tuple[Course, str]]] = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_trainings_that_did_not_train_are_named(
-    tmp_path: Path, case: Mapping[str, Course | tuple[Course, str]]
-) -> None:
+def test_trainings_that_failed_are_named(tmp_path: Path, case: Mapping[str, Course | tuple[Course, str]]) -> None:
     every = {
         job: made if isinstance(made, tuple) else (made, None) for job, made in ({"none": GOOD} | dict(case)).items()
     }
@@ -406,16 +402,13 @@ def test_lists_of_another_size_than_the_controls_have_the_expectation_of_their_s
     }
 
 
-def test_without_a_random_control_or_epochs_nothing_is_named(tmp_path: Path) -> None:
+def test_trainings_are_counted_by_cell_and_without_a_control_none_is_named(tmp_path: Path) -> None:
+    table = read_trainings(written(tmp_path, {"none": GOOD, "distribution": STUCK}))
+    assert table.columns == [*TRAINING, "gain", "cause"]
+    counts = untrained_counts(table, ["dataset", "loss", "bounding"]).sort("bounding")
+    assert counts.rows() == [("movielens", "nDCG", "distribution", 3, 3), ("movielens", "nDCG", "none", 3, 0)]
     runs, _ = written(tmp_path, {"none": GOOD, "distribution": replace(STUCK, gradients=(0.0,) * 3)})
     pl.read_parquet(runs).filter(pl.col("loss") != "none").write_parquet(runs)
     table = read_trainings((runs, None), (None, None))
     assert len(table) == 6
     assert table["cause"].null_count() == table["gain"].null_count() == 6
-
-
-def test_trainings_are_counted_by_cell(tmp_path: Path) -> None:
-    table = read_trainings(written(tmp_path, {"none": GOOD, "distribution": STUCK}))
-    assert table.columns == [*TRAINING, "gain", "cause"]
-    counts = untrained_counts(table, ["dataset", "loss", "bounding"]).sort("bounding")
-    assert counts.rows() == [("movielens", "nDCG", "distribution", 3, 3), ("movielens", "nDCG", "none", 3, 0)]

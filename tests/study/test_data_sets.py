@@ -1,7 +1,9 @@
-"""Stand-ins: the published sizes and shares, a structure that a model can learn in part, and planted parameters."""
+"""Data sets, real ones and stand-ins: the published sizes and shares, and what can be learnt of planted ones."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,16 +13,23 @@ from scipy.special import ndtri
 
 import rankbound as rb
 from rankbound.errors import ConfigError
+from rankbound.io.fetch import MIRROR_VARIABLE
 from rankbound_study.cli import main
+from rankbound_study.commands.data import fetched
 from rankbound_study.config.sections.data import PlantedKeys
-from rankbound_study.data.contracts import contract_of, read_metadata, read_table
+from rankbound_study.config.sections.description import known_set
+from rankbound_study.data import judged_files
+from rankbound_study.data import ratings as ratings_files
+from rankbound_study.data.contracts import PARTS_KEY, contract_of, read_metadata, read_table
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import Drawing, sample_interactions, sample_lists
+from rankbound_study.data.sources import SOURCES, RawFile
 from rankbound_study.data.splits import keep_relevant, split_lists, split_ratings
 from rankbound_study.data.synthetic import Population, _ratings, generate
+from tests.library.refusals import problems
 
 
-def test_ratings_have_the_published_sizes(tmp_path: Path) -> None:
+def test_stand_ins_have_the_published_sizes_and_shares(tmp_path: Path) -> None:
     generate("synthetic-movielens", tmp_path / "x.parquet", seed=0, size="full")
     table = read_table(tmp_path / "x.parquet", "interactions")
     topic, rating = table.column("topic").to_numpy(), table.column("rating").to_numpy()
@@ -34,9 +43,6 @@ def test_ratings_have_the_published_sizes(tmp_path: Path) -> None:
     assert 900 < positives.max() <= 1_227
     assert 50 < np.median(positives) < 85
     assert 40_000 < positives.sum() < 52_000
-
-
-def test_judged_lists_have_the_published_shares(tmp_path: Path) -> None:
     generate("synthetic-mq2008", tmp_path / "x.parquet", seed=0, size="full")
     table = read_table(tmp_path / "x.parquet", "lists")
     assert len(table) == 784
@@ -137,7 +143,7 @@ def test_the_minority_is_as_large_as_planted_and_as_correlated(correlation: floa
     assert scores[drawn.minority].mean() == pytest.approx(1.271 * correlation, abs=0.2)
 
 
-def test_the_two_kinds_of_taste_share_no_dimension() -> None:
+def test_kinds_of_taste_share_no_dimension_and_parameters_change_nothing_else() -> None:
     drawn = population(rank=6)
     used = drawn.tastes != 0
     assert used[drawn.minority, :3].all()
@@ -148,9 +154,6 @@ def test_the_two_kinds_of_taste_share_no_dimension() -> None:
     assert np.linalg.matrix_rank(utilities) == 6
     assert np.linalg.matrix_rank(utilities[drawn.minority]) == 3
     assert np.linalg.matrix_rank(np.array(list(population(rank=6, popularity=1).utilities()))) == 7
-
-
-def test_parameters_change_nothing_else() -> None:
     one, other = population(spread=0, correlation=1), population(spread=1.5, correlation=1)
     same = {name: (getattr(one, name) == getattr(other, name)).all() for name in vars(one)}
     assert {name for name, equal in same.items() if not equal} == {"relevant"}
@@ -192,22 +195,8 @@ def test_the_step_writes_the_data_set_with_its_parameters(tmp_path: Path) -> Non
     assert table.equals(read_table(tmp_path / "y.parquet", "interactions"))
 
 
-@pytest.mark.parametrize(
-    ("dataset", "size", "planted", "message"),
-    [
-        ("movielens", "demo", None, "no synthetic data set 'movielens'; known are synthetic-movielens"),
-        ("synthetic-mq2008", "big", None, "--size is 'big'; expected demo, full, or a number of topics from 10"),
-        ("synthetic-mq2008", "9", None, "--size is '9'"),
-        ("synthetic-mq2008", "-9", None, "--size is '-9'"),
-        ("synthetic-wide", "20", None, "no synthetic data set 'synthetic-wide'"),
-        ("synthetic-movielens", "20", {}, "any other name synthetic-"),
-        ("wide", "20", {}, "no synthetic data set 'wide'"),
-        ("synthetic-wide", "20", {"items": 100}, "planted.items is 100, but the longest list takes 365 rated items"),
-    ],
-)
-def test_what_cannot_be_generated_is_refused(
-    tmp_path: Path, dataset: str, size: str, planted: dict[str, int] | None, message: str
-) -> None:
+@pytest.mark.parametrize(("dataset", "size", "planted", "message"), problems("generated data"))
+def test_other_names_and_sizes_fail(tmp_path: Path, dataset: str, size: str, planted: Any, message: str) -> None:
     keys = None if planted is None else PlantedKeys.model_validate(planted)
     with pytest.raises(ConfigError, match=message):
         generate(dataset, tmp_path / "x", 0, size, keys)
@@ -221,3 +210,116 @@ def test_wrong_parameters_are_refused(tmp_path: Path, text: str, message: str, c
     status = main(["generate", "synthetic-wide", "--size", "20", "--planted", text, "--out", str(tmp_path / "x")])
     assert status
     assert message in capsys.readouterr().err
+
+
+# The real data sets, where a mirror holds their archives
+
+needs_mirror = pytest.mark.skipif(
+    not os.environ.get(MIRROR_VARIABLE),
+    reason=f"{MIRROR_VARIABLE} is not set: the real archives are licensed and not part of the project",
+)
+EXPECTED = json.loads((Path(__file__).parents[1] / "reference" / "data_sets.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("real")
+
+
+@pytest.fixture(scope="module")
+def lists(folder: Path) -> Path:
+    raw = fetched(SOURCES["mq2008"], folder / "MQ2008.zip")
+    judged_files.convert(RawFile(SOURCES["mq2008"], raw), folder / "lists.parquet")
+    return folder / "lists.parquet"
+
+
+@pytest.fixture(scope="module")
+def ratings(folder: Path) -> Path:
+    raw = fetched(SOURCES["movielens"], folder / "ml-latest-small.zip")
+    ratings_files.convert(RawFile(SOURCES["movielens"], raw), folder / "ratings.parquet")
+    return folder / "ratings.parquet"
+
+
+def shapes(splits: list[Split]) -> set[tuple[int, int]]:
+    return {pair for one in splits for pair in zip(one.sizes.tolist(), one.positives.tolist(), strict=True)}
+
+
+@needs_mirror
+def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> None:
+    expected: dict[str, Any] = EXPECTED["mq2008"]
+    ends = [limits for ranges in json.loads(read_metadata(lists, "lists")[PARTS_KEY]).values() for limits in ranges]
+    relevance = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
+    for index in range(5):
+        labels = relevance[slice(*ends[index])]
+        assert len(labels) == expected["queries"][index]
+        assert sum(len(one) for one in labels) == expected["rows"][index]
+        assert np.bincount(np.concatenate(labels)).tolist() == expected["labels"][index]
+        assert sum(max(one) == 0 for one in labels) == expected["queries_without_label_above_0"][index]
+    sizes = [len(one) for one in relevance]
+    assert [min(sizes), np.median(sizes), max(sizes)] == expected["documents_per_query"]
+    assert sum(size > 100 for size in sizes) == expected["lists_above_100"]
+    assert sum(max(one) < 2 for one in relevance) == expected["queries_without_label_2"]
+    assert read_features(lists).shape == (sum(expected["rows"]), known_set("mq2008").features)
+
+
+@needs_mirror
+@pytest.mark.parametrize("threshold", [1, 2])
+def test_mq2008_instances_have_the_published_shapes(lists: Path, folder: Path, threshold: int) -> None:
+    split_lists(lists, folder / "splits.parquet", "mq2008")
+    out = folder / f"label{threshold}.parquet"
+    sample_lists(lists, folder / "splits.parquet", out, dataset=f"mq2008-label{threshold}", threshold=threshold)
+    instances = read_instances(out)
+    assert len(instances.pairs()) == EXPECTED["mq2008"]["distinct_n_and_p"][str(threshold)]
+    queries = EXPECTED["mq2008"]["queries"]
+    for fold in instances.folds:
+        after = [queries[(fold - 1 + step) % 5] for step in range(5)]
+        found = [len(instances.split(fold, split)) for split in ("train", "validation", "test")]
+        assert found == [sum(after[:3]), after[3], after[4]]
+
+
+@needs_mirror
+@pytest.mark.parametrize("nsr", [1, 2, 3])
+def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path, nsr: int) -> None:
+    expected: dict[str, Any] = EXPECTED["movielens"]
+    table = read_table(ratings, "interactions")
+    assert len(table) == expected["ratings"]
+    assert len(np.unique(table.column("topic").to_numpy())) == expected["users"]
+    folds, out = folder / "folds.parquet", folder / f"nsr{nsr}.parquet"
+    split_ratings(ratings, folds, "movielens", threshold=4, min_relevant=25, seed=0)
+    checked = {"threshold": 4, "min_relevant": 25}
+    sample_interactions(ratings, folds, out, drawing=Drawing("movielens", nsr, 0.1, 0), checked=checked)
+    instances = read_instances(out)
+    assert (len(instances.topics), instances.item_count) == (expected["users_kept"], expected["rated_movies"])
+    tests = [instances.split(fold, "test") for fold in instances.folds]
+    trains = [merge(instances.split(fold, "train"), instances.split(fold, "validation")) for fold in instances.folds]
+    relevant = np.sum([test.positives for test in tests], axis=0)
+    assert [relevant.min(), np.median(relevant), relevant.max()] == expected["relevant"]
+    assert relevant.sum() == expected["relevant_sum"]
+    in_test = np.concatenate([test.positives for test in tests])
+    assert [in_test.min(), in_test.max()] == expected["relevant_in_test"]
+    assert len(np.unique(in_test)) == expected["relevant_in_test_distinct"]
+    assert min(train.positives.min() for train in trains) == expected["fewest_relevant_in_training"]
+    assert len(shapes(tests + trains)) == expected["distinct_n_and_p_at_each_nsr"]
+    for split in tests + trains:
+        np.testing.assert_array_equal(split.sizes, (nsr + 1) * split.positives)
+
+
+@needs_mirror
+def test_citeulike_has_the_splits_of_its_files(folder: Path) -> None:
+    """2,465 users with at least 25 articles, of which each of three splits tests on a fifth."""
+    described, interactions, folds = known_set("citeulike-a"), folder / "articles.parquet", folder / "splits.parquet"
+    raw = fetched(SOURCES["citeulike-a"], folder / "citeulike-a-sigir21.zip")
+    ratings_files.convert(RawFile(SOURCES["citeulike-a"], raw), interactions)
+    made_with = {"threshold": 1, "min_relevant": 25}
+    assert not split_ratings(interactions, folds, "citeulike-a", seed=0, **made_with, **described.splitting)
+    out = folder / "articles-nsr1.parquet"
+    sample_interactions(interactions, folds, out, drawing=Drawing("citeulike-a", 1, 0.1, 0), checked=made_with)
+    instances = read_instances(out)
+    assert (len(instances.topics), instances.folds) == (2465, (1, 2, 3))
+    for fold in instances.folds:
+        train, validation, test = (instances.split(fold, split).positives for split in ("train", "validation", "test"))
+        everything = train + validation + test
+        assert everything.min() >= 25
+        assert np.abs(test - 0.2 * everything).max() <= 0.5
+        assert (train + validation).sum() == 126_070
+        assert test.sum() == 31_457
