@@ -228,7 +228,7 @@ def test_the_level_of_tests_is_defined_once() -> None:
         for path in sorted((ROOT / "src").rglob("*.py"))
         if re.search(r"^(LEVEL|COLLAPSE) *(: *float *)?= *0?\.\d", path.read_text("utf-8"), re.MULTILINE)
     ]
-    assert definitions == ["src/rankbound/compare/margins.py"]
+    assert definitions == ["src/rankbound/compare/comparison.py"]
 
 
 def committed(name: str) -> pl.DataFrame:
