@@ -572,7 +572,7 @@ def test_rates_are_compared_on_drawn_lists(monkeypatch: pytest.MonkeyPatch, caps
     """A ranker that hardly moves is worse than one that learns; the parts have all topics, each once."""
     few = rates.Generated(100, 0.6, 0.2, 20, 6, 0, 3)
     (split,) = rates.generated(few)
-    parts = [part.topics for part in split.parts.values() if part is not None]
+    parts = [part.topics for part in (split.training, split.validation, split.test) if part is not None]
     assert [len(topics) for topics in parts] == [60, 20, 20]
     assert len({topic for topics in parts for topic in topics}) == 100
     assert {*split.training.relevance} == {0, 1, 2, 3}

@@ -14,8 +14,7 @@ import polars as pl
 from rankbound.texts import derive_seed
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.data.contracts import read_row_groups
-from rankbound_study.data.faces import THRESHOLD, Bits, example_pairs, perceptual_hashes
-from rankbound_study.data.images import Faces, read_faces
+from rankbound_study.data.images import read_faces
 from rankbound_study.figures import Catalogue, FigureSpec, neural_title, style
 from rankbound_study.results import neural
 from rankbound_study.results.neural import (
@@ -335,10 +334,15 @@ def near_duplicates(files: StudyFiles) -> Any:
     """Draw a row of pairs per stretch of distances; titles are black where pairs are grouped, else coloured."""
     if files.images is None:
         return style.remark(f"No faces to draw.\n{what_is_missing(TABLES[1])}")
+    from rankbound_study.data.faces import THRESHOLD, example_pairs, perceptual_hashes
+
     # Of 256 bits; the last two stretches lie beyond the threshold.
     stretches = (range(31), range(31, 47), range(47, THRESHOLD + 1), range(THRESHOLD + 1, 61), range(61, 65))
-    faces = read_faces(files.images)
-    examples = example_pairs(_hashes(files, faces), range(stretches[-1].stop), per_distance=2)
+    faces, hashes = read_faces(files.images), []
+    for table in read_row_groups(files.images, "images", ["pixels"]):
+        bytes_of_rows = np.frombuffer(b"".join(table.column("pixels").to_pylist()), np.uint8)
+        hashes.append(perceptual_hashes(bytes_of_rows.reshape(len(table), *faces.shape)))
+    examples = example_pairs(np.concatenate(hashes), range(stretches[-1].stop), per_distance=2)
     chosen, across = [], 4
     for stretch in stretches:
         # Spread evenly, nearest first.
@@ -362,14 +366,6 @@ def near_duplicates(files: StudyFiles) -> Any:
             look = {"ha": "center", "va": "bottom", "fontsize": 7, "color": style.MUTED}
             right.text(-0.04, 1.02, f"{distance} bits", transform=right.transAxes, **look)
     return figure
-
-
-def _hashes(files: StudyFiles, faces: Faces) -> Bits:
-    hashes = []
-    for table in read_row_groups(files.needed("images"), "images", ["pixels"]):
-        pixels = np.frombuffer(b"".join(table.column("pixels").to_pylist()), np.uint8)
-        hashes.append(perceptual_hashes(pixels.reshape(len(table), *faces.shape)))
-    return np.concatenate(hashes)
 
 
 _METHODS = ("Rank-LR", "Class-LR", "Reg-l1", "Reg-l2")

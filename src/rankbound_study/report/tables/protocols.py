@@ -267,7 +267,7 @@ def _other_reading(evidence: Evidence, column: DataSet) -> Iterator[dict[str, ob
 
 def _trained(evidence: Evidence, column: DataSet, picked: str = "validation") -> pl.DataFrame:
     """Return the rows of all losses; none without runs."""
-    if (rows := _found(evidence.cell, column.dataset, column.nsr, selection=picked)) is None:
+    if (rows := _found(evidence.cell, column, selection=picked)) is None:
         return pl.DataFrame()
     return rows.filter(pl.col("loss").is_in(list(JUDGED_BY))).select(*KEY, *JUDGED_BY.values()).collect()
 
