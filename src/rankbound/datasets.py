@@ -29,6 +29,9 @@ from rankbound.training.splits import Split
 if TYPE_CHECKING:
     import polars as pl
 
+OTHER_NAMES = {"movielens-latest-small": "movielens"}
+"""Names of data sets beside those of the table."""
+
 IR_DATASETS = "ir_datasets:"
 """What the names of that package's data sets begin with."""
 
@@ -100,9 +103,10 @@ def describe(name: str) -> DataSet:
     >>> print(rb.datasets.describe("movielens-100k").terms)
     Research use; no redistribution without permission (README in the archive).
     """
-    if name not in table():
-        raise unknown_name("data set", name, name, table())
-    return DataSet(name, table()[name])
+    known = OTHER_NAMES.get(name, name)
+    if known not in table():
+        raise unknown_name("data set", name, name, [*table(), *OTHER_NAMES])
+    return DataSet(known, table()[known])
 
 
 @cache
@@ -137,7 +141,7 @@ def load(name: str, folder: str | Path | None = None, *, mirror: str | None = No
 
     >>> folds = rb.datasets.load("mq2008", "data")  # doctest: +SKIP
     >>> rb.cross_validate_splits(folds, loss="nDCG").evaluate("nDCG@10").means()  # doctest: +SKIP
-    >>> ratings = rb.datasets.load("movielens", "data")  # doctest: +SKIP
+    >>> ratings = rb.datasets.load("movielens-latest-small", "data")  # doctest: +SKIP
     >>> split = rb.split_by_time(ratings, time="timestamp", relevance="rating")  # doctest: +SKIP
     """
     if name.startswith(IR_DATASETS):

@@ -144,6 +144,7 @@ def test_ratings_are_a_table_that_can_be_split(tmp_path: Path) -> None:
 
 def test_the_table_says_of_each_set_what_people_have_to_know(tmp_path: Path) -> None:
     assert set(rb.datasets.names()) >= {"mq2008", "movielens", "mslr-web10k", "istella-s", "citeulike-a"}
+    assert rb.datasets.describe("movielens-latest-small").name == "movielens"
     for name in rb.datasets.names():
         described = rb.datasets.describe(name)
         assert {"title", "homepage", "terms", "citation", "format"} <= {*described.row}
