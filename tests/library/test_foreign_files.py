@@ -277,6 +277,7 @@ HELD: dict[str, Callable[[], Any]] = {
         f"pandas with {topic}": lambda topic=topic, item=item: renamed(topic, item)
         for topic, item in NAMES.items()
     },
+    "pandas with an index": lambda: pd.DataFrame(ROWS).set_index(["query_id", "doc_id"]),
     "pandas with other rows' numbers": lambda: pd.DataFrame(ROWS, index=[5, 7, 3]),
     "pandas of Arrow": lambda: pd.DataFrame(ROWS).convert_dtypes(dtype_backend="pyarrow"),
     "pandas with categories": lambda: pd.DataFrame(ROWS).astype({"query_id": "category"}),

@@ -300,6 +300,10 @@ def _frame_of(source: Any) -> pl.DataFrame:
         source = source.with_format("arrow")[:] if hasattr(source, "__len__") else list(source)
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
+    # An index of pandas whose names are those of columns, as after `set_index(["topic", "item"])`.
+    levels = [name for name in getattr(getattr(source, "index", None), "names", ()) if isinstance(name, str)]
+    if levels := [name for name in levels if any(named(role, [name], "table") for role in ("topic", "item"))]:
+        source = source.reset_index(levels)
     try:
         if isinstance(source, pa.Table | pa.RecordBatch):
             return _polars_of(source)
