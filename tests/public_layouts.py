@@ -1,6 +1,8 @@
 """Files of 50 rows in the layouts in which public data sets are published, generated: none of their content."""
 
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +42,10 @@ def lines(write: Callable[[Row], object], first: str = "") -> str:
 def isbn(item: int) -> str:
     """An ISBN, with a zero in front or an X at the end."""
     return f"0{195153440 + item}" if item % 4 else f"04404234{item:02}X"
+
+
+def day(time: int) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def asin(item: int) -> str:
@@ -82,12 +88,29 @@ def judged() -> str:
     )
 
 
+def reviews() -> str:
+    """Objects as in Yelp's reviews, a line each."""
+    return lines(
+        lambda row: json.dumps(
+            {
+                "review_id": f"KU_{row[3]}",
+                "user_id": f"mh_-eMZ6K5RLWhZyISBhw{row[0]}",
+                "business_id": f"XQfwVwDr-v0ZS3_CbbE5X{row[1]}",
+                "stars": float(row[2]),
+                "text": 'Good, "but" {loud}',
+                "date": day(row[3]),
+            }
+        )
+    )
+
+
 def numbered(*roles: str) -> dict[str, str]:
     return {role: str(place) for place, role in enumerate(roles, start=1)}
 
 
 FOUR = numbered("topic", "item", "rating", "timestamp")
 RECBOLE = dict(zip(FOUR, ("user_id:token", "item_id:token", "rating:float", "timestamp:float"), strict=True))
+YELP = dict(zip(FOUR, ("user_id", "business_id", "stars", "date"), strict=True))
 
 
 def without_names(file: str, separator: str) -> Layout:
@@ -163,6 +186,7 @@ LAYOUTS: dict[str, Layout] = {
         lambda: lines(lambda row: f"A2CX7LUOHB{row[0]}NDG,{asin(row[1])},{row[2]}.0,{row[3]}"),
         {"header": False, "ids": "texts", "columns": FOUR},
     ),
+    "yelp": Layout("yelp_academic_dataset_review.json", reviews, {"ids": "texts", "columns": YELP}),
 }
 
 

@@ -373,6 +373,7 @@ READ: dict[str, Callable[[tuple[int, int, int, int]], tuple[Any, Any, float, int
     # A view is 0, a cart 1: the highest of the first events.
     "retailrocket": lambda row: (257597 + row[0], 355908 + row[1], float(row[2] > 3), 1000 * (row[3] + row[2] - 1)),
     "amazon": lambda row: (f"A2CX7LUOHB{row[0]}NDG", asin(row[1]), *row[2:]),
+    "yelp": lambda row: (f"mh_-eMZ6K5RLWhZyISBhw{row[0]}", f"XQfwVwDr-v0ZS3_CbbE5X{row[1]}", row[2], 10**6 * row[3]),
 }
 
 

@@ -1,4 +1,4 @@
-"""Ratings in files of any known layout, delimited text or parquet, converted to interactions.
+"""Ratings in files of any known layout, delimited text, JSON lines or parquet, converted to interactions.
 
 Folds that are given by files may share ratings, as repeated random splits do. The ratings of each file are then stored
 apart, and the metadata note which are whose, as for judged lists; `rankbound_study.data.splits` makes the folds.
@@ -9,8 +9,9 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, combinations
 from typing import BinaryIO
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.json
 import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
@@ -46,6 +48,7 @@ _ONE_CHARACTER = "\x1f"  # a separator of one character, which stands for one of
 _ZONE = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$")  # the end of a time with a time zone
 _MICROSECONDS = 1e6
 _PARQUET = b"PAR1"
+JSON = b"{"  # how JSON lines begin
 _SHOWN = 80
 
 _NAMES_KEYS = {"topic": TOPIC_NAMES_KEY, "item": ITEM_NAMES_KEY}
@@ -95,18 +98,19 @@ class RatingFile:
         self._order: npt.NDArray[np.int64] | None = None
         self._names: Mapping[str, Sequence[str]] = {}
         with raw.open(name) as stream:
-            self.is_text = stream.read(len(_PARQUET)) != _PARQUET
+            start = stream.read(len(_PARQUET))
+        self._is_parquet = start == _PARQUET
+        # Delimited text, neither parquet nor JSON lines.
+        self.is_text = not self._is_parquet and not start.startswith(JSON)
         # The columns' names in the file by those of interactions, of which some may be absent, and their types.
         named = {name: getattr(self.described.columns, name) for name in _TYPES}
         self._named: dict[str, str] = {name: column for name, column in named.items() if column is not None}
-        words = {*(IDS if self.described.ids == TEXTS else ()), *(("rating",) if self.described.labels else ())}
+        words = (
+            *(IDS if self.described.ids == TEXTS else ()),
+            *(["rating"] if self.described.labels is not None else ()),
+        )
         self._types = {name: _TEXT if name in words else kind for name, kind in _TYPES.items()}
-        if self.is_text:
-            with raw.open(name) as stream:
-                parts = list(self._of_text(stream))
-        else:
-            with as_file(raw, name) as path:
-                parts = list(self._of_parquet(open_parquet(str(path))))
+        parts = list(self._tables())
         if not sum(map(len, parts)):
             raise DataError(f"{self.where}: it has no ratings")
         self.table = pa.concat_tables(parts)
@@ -178,6 +182,22 @@ class RatingFile:
             user, item = repr(self._names["topic"][user]), repr(self._names["item"][item])
         return f"user {user} rates item {item}"
 
+    def _tables(self) -> Iterator[pa.Table]:
+        """Yield the rows with the columns of interactions; users and items that are texts as dictionaries."""
+        if self._is_parquet:
+            with as_file(self.raw, self.name) as path:
+                file: pq.ParquetFile = open_parquet(str(path))
+                self._require(file.schema_arrow.names)
+                yield from self._of_batches(file.iter_batches(columns=list(self._named.values())))
+            return
+        with self.raw.open(self.name) as stream:
+            yield from self._of_text(stream) if self.is_text else self._of_json(stream)
+
+    @property
+    def _delimiter(self) -> str:
+        """The separator as the reader takes it, of one character."""
+        return self.described.separator if len(self.described.separator) == 1 else _ONE_CHARACTER
+
     def _interactions(self, table: pa.Table) -> pa.Table:
         """Return the rows with all columns of interactions; absent ratings are 1, absent times 0."""
         absent = {"rating": np.ones(len(table), np.float32), TIME: np.zeros(len(table), np.int64)}
@@ -188,7 +208,6 @@ class RatingFile:
 
     def _of_text(self, stream: BinaryIO) -> Iterator[pa.Table]:
         header, separator, encoding = self.described.header, self.described.separator, self.described.encoding
-        delimiter = separator if len(separator) == 1 else _ONE_CHARACTER
         lines = [stream.readline() for _ in range(1 + header)]
         texts = [line.removeprefix(codecs.BOM_UTF8).decode(encoding, "replace").rstrip("\r\n") for line in lines]
         rows = [fields_of(text, separator) if text else [] for text in texts]
@@ -208,7 +227,7 @@ class RatingFile:
             types[self._named[TIME]] = _type_of_time(values[self._named[TIME]])
         try:
             reader = pyarrow.csv.open_csv(
-                BlockStream(self._blocks(b"".join(lines), stream, delimiter.encode())),
+                BlockStream(self._blocks(b"".join(lines), stream)),
                 # Errors give the row only with a single thread.
                 read_options=pyarrow.csv.ReadOptions(
                     use_threads=False,
@@ -217,7 +236,7 @@ class RatingFile:
                     skip_rows=int(header),
                     encoding=encoding,
                 ),
-                parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
+                parse_options=pyarrow.csv.ParseOptions(delimiter=self._delimiter),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
                 ),
@@ -234,9 +253,10 @@ class RatingFile:
                 f"({counted})"
             ) from error
 
-    def _blocks(self, first: bytes, stream: BinaryIO, taken: bytes) -> Iterator[bytes]:
-        """Yield the text in blocks of whole lines, with the separator `taken`, of one character."""
-        found, held = self.described.separator.encode(), first
+    def _blocks(self, first: bytes, stream: BinaryIO) -> Iterator[bytes]:
+        """Yield the text in blocks of whole lines, with separators of one character."""
+        found, taken = self.described.separator.encode(), self._delimiter.encode()
+        held = first
         while block := stream.read(_BLOCK_BYTES):
             held += block
             cut = held.rfind(b"\n") + 1
@@ -244,18 +264,44 @@ class RatingFile:
             held = held[cut:]
         yield held.replace(found, taken)
 
-    def _of_parquet(self, file: pq.ParquetFile) -> Iterator[pa.Table]:
-        """Yield the rows with the columns of interactions; users and items that are texts as dictionaries."""
-        rows, time_type = 0, None
-        names = file.schema_arrow.names
+    def _of_json(self, stream: BinaryIO) -> Iterator[pa.Table]:
+        """Yield the objects of JSON lines; of others than the described columns, nothing is read."""
+        first = stream.readline()
+        try:
+            values = json.loads(first)
+            self._require(list(values))
+            own = self._named.get(TIME)
+            types = {name: pa.string() if kind == _TEXT else kind for name, kind in self._types.items()}
+            if own is not None:
+                types[TIME] = pa.string() if isinstance(values[own], str) else _type_of_time(str(values[own]))
+            reader = pyarrow.json.open_json(
+                BlockStream(chain([first], iter(partial(stream.read, _BLOCK_BYTES), b""))),
+                pyarrow.json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+                pyarrow.json.ParseOptions(
+                    explicit_schema=pa.schema([(name, types[key]) for key, name in self._named.items()]),
+                    unexpected_field_behavior="ignore",
+                ),
+            )
+            yield from self._of_batches(reader)
+        except (ValueError, pa.ArrowInvalid) as error:
+            raise DataError(
+                f"{self.where}: {error}; expected an object on each line, all with the same types"
+            ) from error
+
+    def _require(self, names: Sequence[str]) -> None:
+        """Raise DataError for a column that is not among the names."""
         missing = next((column for column in self._named.values() if column not in names), None)
         if missing is not None:
-            shown = shortened(", ".join(names), _SHOWN)
-            raise DataError(f"{self.where}: there is no column {missing!r}; it has {shown}")
-        for batch in file.iter_batches(columns=list(self._named.values())):
+            raise DataError(
+                f"{self.where}: there is no column {missing!r}; it has {shortened(', '.join(names), _SHOWN)}"
+            )
+
+    def _of_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        rows, time_type = 0, None
+        for batch in batches:
             table = pa.Table.from_batches([batch])
             for name, own in self._named.items():
-                column, kind = table.column(own), self._types[name]
+                column = table.column(own)
                 if column.null_count:
                     row = self.row(rows + pc.index(column.is_null(), value=True).as_py())
                     raise DataError(f"{row}: column {quoted(own)} is empty; expected a value in every row")
@@ -263,12 +309,11 @@ class RatingFile:
                     if name == TIME and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
                         time_type = time_type or _type_of_time(column[0].as_py())
                         column = column.cast(time_type)
+                    kind = self._types[name]
                     if name == TIME:
                         column = _whole_times(column)
-                    elif kind == _TEXT:
-                        column = column.cast(pa.string()).dictionary_encode()
                     else:
-                        column = column.cast(kind)
+                        column = column.cast(pa.string()).dictionary_encode() if kind == _TEXT else column.cast(kind)
                 except pa.ArrowException as error:
                     expected = f"; expected {TIMES}" if name == TIME else ""
                     raise DataError(f"{self.where}: column {quoted(own)}: {error}{expected}") from error

@@ -20,7 +20,7 @@ from rankbound.io.table_columns import OTHER_NAMES, has_no_name, notations, told
 from rankbound.io.text_files import open_unpacked, separator_of
 from rankbound.texts import LONGEST_VALUE, is_number, printable, quantity, shortened
 from rankbound_study.config.sections.description import HIGHEST, LAST, LATIN_1, RATINGS, REPEATS, SUM, TEXTS, UTF_8
-from rankbound_study.data.ratings import TIMES, fields_of
+from rankbound_study.data.ratings import JSON, TIMES, fields_of
 
 PARTS = 5  # to which topics are dealt, where no files of folds are named
 LOOK, LOOK_VALUES = 2**19, 500_000
@@ -137,7 +137,7 @@ class _Look:
 
     Attributes:
         frame, texts: its rows, with types and as they are written.
-        layout: the keys of its description that say how to read it; none for parquet.
+        layout: the keys of its description that say how to read it; none for parquet and JSON lines.
         whole: there are no other rows.
         named: a line, or the format, names the columns.
         labels: the key of its description for labels in words, if they are.
@@ -152,15 +152,17 @@ class _Look:
             rows = max(1, LOOK_VALUES // max(1, scan.collect_schema().len()))
             self.frame = scan.head(rows).collect()
             self.whole = len(self.frame) < rows
-            flat = [name for name, kind in self.frame.schema.items() if not kind.is_nested()]
-            self.texts = self.frame.select(pl.col(flat).cast(pl.String))
         else:
             text, self.whole = beginning_of(path)
+            is_json = text.startswith(JSON)
             try:
-                self.frame = self._delimited(text)
+                self.frame = pl.read_ndjson(text, infer_schema_length=None) if is_json else self._delimited(text)
             except pl.exceptions.PolarsError as error:
-                separator = self.layout["separator"]
-                raise DataError(f"{path}: not read as columns separated by {separator!r}: {error}") from error
+                kind = "JSON lines" if is_json else f"columns separated by {self.layout['separator']!r}"
+                raise DataError(f"{path}: not read as {kind}: {error}") from error
+        if not self.layout:
+            flat = [name for name, kind in self.frame.schema.items() if not kind.is_nested()]
+            self.texts = self.frame.select(pl.col(flat).cast(pl.String))
 
     def _delimited(self, text: bytes) -> pl.DataFrame:
         """Read the rows, after finding their encoding and separator, and whether a line names the columns."""
