@@ -81,7 +81,7 @@ def test_absent_files_and_unknown_data_sets_are_named_before_anything_runs(files
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", ["counts, all relevant", "ISO times with a zone", "graded labels", "three topics of LETOR text"]
+    "name", ["counts, all relevant", "ISO times with a zone", "graded labels", "the same in LETOR text"]
 )
 def test_what_new_and_check_config_accept_runs(tmp_path: Path, name: str) -> None:
     """With all models and losses, on one fold."""
