@@ -1,4 +1,15 @@
-"""`python -m benchmarks`: run the questions under their allocator settings, and write the tables and the figure."""
+"""Compare time and memory with public libraries: run the questions, and write the tables and the figure.
+
+Examples:
+  python -m benchmarks --quick                  a check that everything works: small sizes, a minute or two
+  python -m benchmarks                          all questions, about half an hour on two cores
+  python -m benchmarks --only loss evaluation   two of the questions; the tables of the others are kept
+  python -m benchmarks --guard                  is anything slower than before? two minutes, by guard.csv
+  python -m benchmarks --guard --keep           keep the ratios as they are now
+  python -m benchmarks --report --write-docs    no measurements: docs/ from earlier results
+
+Libraries that are not installed are reported and left out; `make bench` installs them all. Use an idle machine.
+"""
 
 import argparse
 import json
@@ -9,29 +20,20 @@ import sys
 import warnings
 from pathlib import Path
 
-from benchmarks import page, runner
+from benchmarks import asked, page, runner
 from benchmarks.questions import ALLOCATORS, GUARD, QUESTIONS
 from benchmarks.runner import ROOT, read_rows
 
 DOCS = ROOT / "docs"
 KEPT_RATIOS = Path(__file__).with_name("guard.csv")
+CORES = len(os.sched_getaffinity(0))
 PAGE, PAGE_FIGURE = "benchmarks_results.md", "images/benchmarks_loss.svg"
-
-EXAMPLES = """\
-examples:
-  python -m benchmarks --quick                  a check that everything works: small sizes, a minute or two
-  python -m benchmarks                          all questions, about half an hour on two cores
-  python -m benchmarks --only loss evaluation   two of the questions; the tables of the others are kept
-  python -m benchmarks --guard                  is anything slower than before? two minutes, by guard.csv
-  python -m benchmarks --guard --keep           keep the ratios as they are now
-  python -m benchmarks --report --write-docs    no measurements: docs/ from earlier results
-Libraries that are not installed are reported and left out; `make bench` installs them all. Use an idle machine.
-"""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the questions and print the page; return 1 if a question failed, or a guarded ratio got worse."""
-    chosen = _parser().parse_args(arguments)
+    chosen = asked("benchmarks", __doc__, arguments, only=QUESTIONS)
+    chosen.threads = chosen.threads or CORES
     if chosen.measure_to or chosen.memory_of:
         # In the process of a question or a step: ignore deprecation warnings of the peers.
         warnings.simplefilter("ignore")
@@ -54,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         text, worse = page.guarded(read_rows(found), read_rows(KEPT_RATIOS))
         print(text, *(f"benchmarks: {size} got slower" for size in worse), sep="\n")
         return 1 if worse else 0
+    chosen.only = chosen.only or [name for name in QUESTIONS if name != GUARD]
     failed = [] if chosen.report else _run_all(chosen, folder)
     if not page.read_results(folder):
         print(f"benchmarks: there are no results in {folder}; run without --report first", file=sys.stderr)
@@ -68,28 +71,6 @@ def main(arguments: list[str] | None = None) -> int:
     for name in failed:
         print(f"benchmarks: {name} failed; its table is missing or outdated", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    words = {"description": "Compare time and memory with public libraries.", "epilog": EXAMPLES}
-    shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", formatter_class=shape, **words)
-    asked = [name for name in QUESTIONS if name != GUARD]
-    names = ", ".join(asked)
-    parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=asked, metavar="QUESTION", help=names)
-    parser.add_argument("--guard", action="store_true", help="compare some ratios with those kept; 1 if one got worse")
-    parser.add_argument("--keep", action="store_true", help="with --guard: keep the ratios that are found")
-    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, in a separate folder")
-    parser.add_argument("--no-peers", action="store_true", help="measure only rankbound")
-    cores, threads = runner.usable_cores(), "threads of all contenders (default: all cores)"
-    parser.add_argument("--threads", type=int, metavar="N", default=cores, help=threads)
-    out = ROOT / "benchmarks" / "results"
-    parser.add_argument("--out", type=Path, metavar="FOLDER", default=out, help="folder of the results")
-    parser.add_argument("--report", action="store_true", help="measure nothing, only write tables and figure")
-    parser.add_argument("--measure-to", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--memory-of", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--write-docs", action="store_true", help=f"also write docs/{PAGE} and docs/{PAGE_FIGURE}")
-    return parser
 
 
 def _run_all(chosen: argparse.Namespace, folder: Path) -> list[str]:
@@ -119,7 +100,7 @@ def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> 
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     command = [sys.executable, "-m", "benchmarks", "--measure-to", str(out), "--only", name]
     command += [flag for flag, is_set in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if is_set]
-    if chosen.threads < runner.usable_cores() and shutil.which("taskset"):
+    if chosen.threads < CORES and shutil.which("taskset"):
         # On as many cores as threads, by which XLA and Arrow choose theirs.
         cores = sorted(os.sched_getaffinity(0))[: chosen.threads]
         command = ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]

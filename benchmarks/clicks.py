@@ -5,9 +5,7 @@ trained on few lists, shows them; users click by the position-based model with n
 same settings and learn from the same sessions; nDCG@10 is that of other lists, by their labels.
 """
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
@@ -17,6 +15,7 @@ import xgboost as xgb
 from tqdm import tqdm
 
 import rankbound as rb
+from benchmarks import asked
 from benchmarks.data import Array
 from benchmarks.page import table
 from rankbound.clicks import ClickLog, PositionBased, estimated_relevance, regression_em, simulate
@@ -24,7 +23,6 @@ from rankbound.clicks import ClickLog, PositionBased, estimated_relevance, regre
 LENGTH, FEATURES, FEW = 10, 12, 20
 """Items of a list, their features, and the lists that the weak ranker is trained on."""
 LISTS = {"shown": 2000, "test": 1000}
-SESSIONS = (100, 1_000, 10_000, 100_000)
 MODEL = PositionBased(noise=0.05, eta=1.0)
 LIGHTGBM: dict[str, Any] = {"objective": "lambdarank", "learning_rate": 0.1, "num_leaves": 15, "min_data_in_leaf": 20}
 LIGHTGBM |= {"verbose": -1, "num_threads": 1}
@@ -37,11 +35,7 @@ Predict = Callable[[Array], Array]
 
 def main(arguments: list[str] | None = None) -> None:
     """Train all rankers on growing logs, and write the table of their nDCG: means and standard errors over seeds."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.clicks", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"), help="folder of the table")
-    parser.add_argument("--seeds", type=int, default=5, help="number of seeds, of lists, rankers and clicks")
-    parser.add_argument("--sessions", type=int, nargs="+", default=SESSIONS, help="sizes of the logs")
-    chosen = parser.parse_args(arguments)
+    chosen = asked("benchmarks.clicks", __doc__, arguments)
     torch.set_num_threads(1)
     names, runs = [], []
     for seed in tqdm(range(chosen.seeds), "seeds", disable=None):

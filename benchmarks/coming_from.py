@@ -3,7 +3,6 @@
 Prints a table of docs/coming_from.md for each of the two that is installed, and writes it there if asked to.
 """
 
-import argparse
 import sys
 from collections.abc import Mapping
 from itertools import pairwise
@@ -15,6 +14,7 @@ import torch
 import yaml
 
 import rankbound as rb
+from benchmarks import asked
 from benchmarks.data import Array
 from benchmarks.page import table, write_between
 from benchmarks.runner import ROOT, versions
@@ -98,10 +98,7 @@ def marks(tool: str) -> tuple[str, str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables of the tools that are installed, and write them into the page if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coming_from", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=[*OF], default=[*OF], metavar="TOOL", help=", ".join(OF))
-    parser.add_argument("--write-docs", action="store_true", help=f"also write the tables into docs/{PAGE.name}")
-    chosen = parser.parse_args(arguments)
+    chosen = asked("benchmarks.coming_from", __doc__, arguments, only=OF)
     for tool in chosen.only:
         theirs, texts = OF[tool]
         rows = []

@@ -84,10 +84,12 @@ def movielens_sizes(count: int) -> list[tuple[int, int]]:
     return [(int(p * (1 + ratio)), int(p)) for p, ratio in zip(relevant, ratios, strict=True)]
 
 
+Matrices = tuple[Any, Any]
+"""Scores and relevance labels `(n_lists, n_items)`; or features `(n_lists, n_items, d)` and grades."""
 _GRADE_SHARES = (0.52, 0.23, 0.19, 0.04, 0.02)
 
 
-def matrices(lists: int, items: int) -> tuple[Array, Array]:
+def matrices(lists: int, items: int) -> Matrices:
     """Return distinct scores and relevance labels of a run, `(n_lists, n_items)`."""
     draws = np.random.default_rng(0)
     scores = draws.permuted(np.tile(np.arange(items) / items, (lists, 1)), axis=1)
@@ -98,22 +100,30 @@ def matrices(lists: int, items: int) -> tuple[Array, Array]:
     return scores, grades
 
 
-def rows_of_trees(lists: int, n: int, features: int) -> dict[str, Any]:
-    """Return what a LightGBM data set is made of."""
+def judged_rows(lists: int, n: int, features: int) -> Matrices:
+    """Return normal features of lists `(n_lists, n_items, d)`, and grades from 0 to 2 by two of them and noise."""
     draws = np.random.default_rng(0)
-    data = draws.normal(size=(lists * n, features))
-    label = np.digitize(data[:, 0] - data[:, 1] + draws.normal(size=len(data)), [1.5, 3.0])
-    return {"data": data, "label": label, "group": np.full(lists, n), "init_score": draws.normal(size=len(data))}
+    rows = draws.standard_normal((lists, n, features), np.float32)
+    return rows, np.digitize(rows[..., 0] - rows[..., 1] + draws.normal(size=(lists, n)), [1.5, 3.0])
 
 
-def judged_lists(features: Array, relevance: Array, n: int) -> "rb.JudgedLists":
-    """Return judged lists of `n` items each, of whose names each is a number."""
+def judged_lists(features: Array, relevance: Array) -> "rb.JudgedLists":
+    """Return the lists of such rows, with a number as the name of each topic, item and feature."""
     import rankbound as rb
 
-    topics, items, names = (list(map(str, range(count))) for count in (len(features) // n, n, features.shape[1]))
-    offsets = np.arange(len(topics) + 1) * n
-    columns: Mapping[str, Any] = {"relevance": relevance, "features": features, "feature_names": names}
+    topics, items, names = (list(map(str, range(count))) for count in features.shape)
+    offsets, rows = np.arange(len(topics) + 1) * len(items), features.reshape(-1, len(names))
+    columns: Mapping[str, Any] = {"relevance": relevance.ravel(), "features": rows, "feature_names": names}
     return rb.JudgedLists(topics=topics, items=items * len(topics), offsets=offsets, **columns)
+
+
+def lightgbm_rows(rows: Matrices, **columns: Any) -> Any:
+    """Return LightGBM's data set of such rows."""
+    import lightgbm as lgb
+
+    features, grades = rows
+    group = np.full(len(grades), grades.shape[1])
+    return lgb.Dataset(features.reshape(-1, features.shape[2]), grades.ravel(), group=group, **columns)
 
 
 WORDS = ("apple", "basket", "cider", "green", "orchard", "press", "red", "ripe", "tree", "window")
@@ -284,18 +294,6 @@ _FIRST_SECOND, _SECONDS = 789_652_009, 785_000_000
 
 def write_ratings(path: Path, edition: Edition, share: float = 1.0, seed: int = 0) -> None:
     """Write an archive in the edition's layout, with that share of its users and ratings."""
-    unfinished = path.with_suffix(".part.zip")
-    with (
-        zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-        archive.open(edition.member, "w", force_zip64=True) as member,
-    ):
-        for text in texts_of(edition, share, seed):
-            member.write(text)
-    unfinished.rename(path)
-
-
-def texts_of(edition: Edition, share: float = 1.0, seed: int = 0) -> Iterator[bytes]:
-    """Yield the lines of the edition's file, those of some users at a time."""
     import polars as pl
 
     random = np.random.default_rng(seed)
@@ -305,18 +303,24 @@ def texts_of(edition: Edition, share: float = 1.0, seed: int = 0) -> Iterator[by
     ends = np.round(np.cumsum(most - sizes) / (most - sizes).sum() * (rows - sizes.sum())).astype(np.int64)
     sizes = sizes + np.diff(ends, prepend=0)
     movies = random.permutation(np.sort(random.choice(4 * edition.movies, edition.movies, replace=False)) + 1)
-    for first in range(0, users, _USERS_AT_ONCE):
-        user = np.arange(first, min(first + _USERS_AT_ONCE, users))
-        count = int(sizes[user].sum())
-        columns = {
-            "userId": np.repeat(user + 1, sizes[user]),
-            "movieId": movies[popular_items(random, sizes[user], edition.movies)],
-            "rating": random.choice(edition.stars, count, p=np.array(edition.shares) / sum(edition.shares)),
-            "timestamp": _FIRST_SECOND + random.integers(0, _SECONDS, count),
-        }
-        frame = pl.DataFrame(columns).with_columns(pl.col("rating").cast(pl.Float32 if edition.header else pl.Int32))
-        text = frame.write_csv(separator="\t", include_header=edition.header and not first)
-        yield text.replace("\t", edition.separator).encode()
+    stars = np.array(edition.stars, np.float32 if edition.header else np.int32)
+    unfinished = path.with_suffix(".part.zip")
+    with (
+        zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open(edition.member, "w", force_zip64=True) as member,
+    ):
+        for first in range(0, users, _USERS_AT_ONCE):
+            user = np.arange(first, min(first + _USERS_AT_ONCE, users))
+            count = int(sizes[user].sum())
+            columns = {
+                "userId": np.repeat(user + 1, sizes[user]),
+                "movieId": movies[popular_items(random, sizes[user], edition.movies)],
+                "rating": stars[random.choice(len(stars), count, p=np.array(edition.shares) / sum(edition.shares))],
+                "timestamp": _FIRST_SECOND + random.integers(0, _SECONDS, count),
+            }
+            text = pl.DataFrame(columns).write_csv(separator="\t", include_header=edition.header and not first)
+            member.write(text.replace("\t", edition.separator).encode())
+    unfinished.rename(path)
 
 
 def popular_items(random: np.random.Generator, sizes: Integers, items: int) -> Integers:

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 import yaml
 
-from benchmarks import data
+from benchmarks import asked, data
 from benchmarks.runner import Cost, cost_of
 from rankbound_study.config.sections.description import known_set
 
@@ -31,16 +31,7 @@ METHODS: Mapping[str, Mapping[str, Any]] = _ROWS["methods"]
 
 def main(arguments: list[str] | None = None) -> None:
     """Generate the data, run the steps, and print their time and memory."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.data_sizes", description=__doc__)
-    parser.add_argument("set", choices=SETS, help=", ".join(SETS))
-    default, help_of_folder = Path("benchmarks/results"), "folder of the files, 1 to 10 GB, removed at the end"
-    parser.add_argument("--folder", type=Path, default=default, help=f"{help_of_folder} (default: %(default)s)")
-    parser.add_argument("--share", type=float, default=1.0, help="share of the queries or users, and rows (default: 1)")
-    help_of_methods = f"methods to train for one epoch ({MSLR} only)"
-    parser.add_argument("--methods", nargs="*", choices=METHODS, default=[*METHODS], help=help_of_methods)
-    help_of_tables = f"convert the same rows as CSV and parquet, too ({MSLR} only)"
-    parser.add_argument("--tables", action="store_true", help=help_of_tables)
-    chosen = parser.parse_args(arguments)
+    chosen = asked("benchmarks.data_sizes", __doc__, arguments, set=SETS, methods=METHODS)
     chosen.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="sizes-", dir=chosen.folder) as name:
         run_steps(chosen, Path(name))

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.data import Matrices
 from benchmarks.runner import OURS
 
 MEASURES = ("nDCG@10", "AP", "RR", "P@10")
 DOORS = ("arrays", "own objects", "dictionaries", "files", "data frames")
 ARRAYS, OBJECTS, DICTIONARIES, FILES, FRAMES = DOORS
 
-Matrices = tuple[Any, Any]
-"""Scores and relevance labels, `(n_lists, n_items)`."""
 Means = Callable[[], dict[str, float]]
 
 

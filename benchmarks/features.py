@@ -4,7 +4,6 @@
 verdict, and the observation behind it.
 """
 
-import argparse
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 import yaml
 
-from benchmarks import features_probes
+from benchmarks import asked, features_probes
 from benchmarks.features_probes import NO, Seen, holds
 from benchmarks.page import table, write_between
 from benchmarks.runner import ROOT, versions
@@ -69,10 +68,7 @@ for heading, own in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables, and write them into the page if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.features", description=__doc__)
-    parser.add_argument("--library", help="print only the cells of a library, as JSON (default: all tables)")
-    parser.add_argument("--write-docs", action="store_true", help=f"also write them into docs/{PAGE.name}")
-    chosen = parser.parse_args(arguments)
+    chosen = asked("benchmarks.features", __doc__, arguments)
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     if chosen.library:

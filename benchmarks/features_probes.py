@@ -194,7 +194,7 @@ OF_BRANDS = np.isin(BRANDS, [0, 2, 5]).astype(int)
 """Relevance that follows a category, whose numbers have no order."""
 MIXED = np.column_stack([BRANDS, np.where(ROWS[:, 1] > 1, np.nan, ROWS[:, 1])])
 CATEGORICAL: Mapping[str, Any] = {"feature_types": ["c", "q"], "enable_categorical": True}
-JUDGED = judged_lists(ROWS, RELEVANCE, 10)
+JUDGED = judged_lists(ROWS.reshape(20, 10, 3), RELEVANCE)
 
 
 def separates(scores: Any, relevance: Any = RELEVANCE) -> bool:

@@ -3,15 +3,18 @@
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks import data, losses
 from benchmarks.evaluators import ARRAYS, DICTIONARIES, DOORS, FILES, FRAMES, OBJECTS, evaluated, held_as, same_means
@@ -208,19 +211,21 @@ TREES |= {"verbosity": -1, "deterministic": True, "force_row_wise": True}
 
 def _boosting(quick: bool) -> Iterator[Cell]:
     for place, (size, numbers) in enumerate(({"20 x 20": (20, 20, 46)} if quick else BOOSTED).items()):
-        rows = data.rows_of_trees(*numbers)
+        rows = data.judged_rows(*numbers)
         for objective in OBJECTIVES:
             works = {OURS: objective, PEER: None}
             contenders = [Contender(name, partial(_tree, one), "lightgbm") for name, one in works.items()]
             yield Cell(f"{objective}, {size}", place, rows, contenders)
 
 
-def _tree(objective: str | None, rows: Mapping[str, Any]) -> Call:
+def _tree(objective: str | None, rows: data.Matrices) -> Call:
     import lightgbm as lgb
 
     import rankbound as rb
 
-    booster = lgb.Booster({**TREES, "objective": "none" if objective else "lambdarank"}, lgb.Dataset(**rows))
+    start = np.random.default_rng(0).normal(size=rows[1].size)
+    settings = {**TREES, "objective": "none" if objective else "lambdarank"}
+    booster = lgb.Booster(settings, data.lightgbm_rows(rows, init_score=start))
     return partial(booster.update, fobj=rb.boosting_objective(*objective.split())) if objective else booster.update
 
 
@@ -280,6 +285,83 @@ def _graph_step(backend: str | None, lists: tuple[str, int, int]) -> Call:
     return call
 
 
+# Training of a network by ListNet: topics, items of each, features; the fewer and the more epochs.
+
+TRAINED: Mapping[str, tuple[int, int, int, tuple[int, int]]] = {
+    "MQ2008": (470, 20, 46, (10, 210)),
+    "MSLR-WEB10K": (10_000, 120, 136, (1, 6)),
+}
+HIDDEN, BATCH = [64, 32], 64
+
+
+def _training(quick: bool) -> Iterator[Cell]:
+    trainers: Mapping[str, tuple[Callable[[data.Matrices, int], object], str | None]] = {
+        OURS: (_by_ranker, None),
+        f"{OURS}, without validation": (partial(_by_ranker, share=0), None),
+        "allRank": (_by_allrank, "allrank"),
+        "LightGBM, a tree": (_by_lightgbm, "lightgbm"),
+    }
+    for place, (name, (topics, *shape, epochs)) in enumerate(TRAINED.items()):
+        topics, epochs = (40, (1, 21)) if quick else (topics, epochs)
+        contenders = [
+            Contender(trainer, partial(_of_an_epoch, train, epochs), package, same=False)
+            for trainer, (train, package) in trainers.items()
+        ]
+        few = data.judged_rows(20, *shape)
+        yield Cell(f"{name}, {topics:,} x {shape[0]}", place, data.judged_rows(topics, *shape), contenders, few)
+
+
+def _of_an_epoch(train: Callable[[data.Matrices, int], object], epochs: tuple[int, int], rows: data.Matrices) -> Call:
+    """Return the call that trains for few epochs and for more, by whose difference an epoch takes its time."""
+
+    def call() -> Elapsed:
+        times = [time.perf_counter()]
+        for count in epochs:
+            train(rows, count)
+            times.append(time.perf_counter())
+        few, more = np.diff(times)
+        return Elapsed((more - few) / (epochs[1] - epochs[0]))
+
+    return call
+
+
+def _parted(rows: data.Matrices) -> list[data.Matrices]:
+    """Return the rows of the training topics, and of the tenth that validates."""
+    cut = len(rows[0]) * 9 // 10
+    return [(rows[0][:cut], rows[1][:cut]), (rows[0][cut:], rows[1][cut:])]
+
+
+def _by_ranker(rows: data.Matrices, epochs: int, *, share: float = 0.1) -> None:
+    import rankbound as rb
+
+    recipe: dict[str, Any] = {"model": "mlp", "hidden": HIDDEN, "loss": "ListNet", "batch_size": BATCH, "patience": 0}
+    lists = data.judged_lists(*(rows if share else _parted(rows)[0]))
+    rb.train_ranker(lists, **recipe, metric="nDCG@10", epochs=epochs, validation_share=share, device="cpu")
+
+
+def _by_allrank(rows: data.Matrices, epochs: int) -> None:
+    models, training = losses.allrank("models.model"), losses.allrank("training.train_utils")
+    network = models.FCModel([*HIDDEN], False, "ReLU", 0.0, rows[0].shape[2])
+    model = models.LTRModel(network, None, models.OutputLayer(HIDDEN[-1], 1))
+    columns = ((*map(torch.from_numpy, part), torch.arange(part[1].shape[1])) for part in _parted(rows))
+    sets = [TensorDataset(x, y.float(), places.expand(y.shape)) for x, y, places in columns]
+    loaders = [DataLoader(one, batch_size=BATCH, shuffle=place == 0) for place, one in enumerate(sets)]
+    loss, optimiser = losses.allrank("models.losses").listNet, torch.optim.Adam(model.parameters(), lr=0.003)
+    config = SimpleNamespace(metrics={"ndcg": [10]}, val_metric="ndcg_10")
+    with tempfile.TemporaryDirectory() as folder:
+        last = None, epochs, "cpu", folder, folder
+        training.fit(epochs, model, loss, optimiser, None, *loaders, config, *last)
+
+
+def _by_lightgbm(rows: data.Matrices, epochs: int) -> None:
+    import lightgbm as lgb
+
+    settings = {"objective": "lambdarank", "num_leaves": 31, "metric": "ndcg", "eval_at": [10], "verbosity": -1}
+    settings["num_threads"] = torch.get_num_threads()
+    training, validation = map(data.lightgbm_rows, _parted(rows))
+    lgb.train(settings, training, num_boost_round=epochs, valid_sets=[validation])
+
+
 # What `--guard` compares with `guard.csv`: for each kind of work one ratio, to a common peer or a plain reference.
 
 GUARD = "guard"
@@ -311,9 +393,7 @@ def _guard(quick: bool) -> Iterator[Cell]:
     command, imports = ["-m", "rankbound", "evaluate", *held_as(FILES, few), "-m", "AP"], ["-c", "import numpy, polars"]
     start = partial(_process, command), "import of NumPy and polars", partial(_process, imports)
     yield pair("command line", None, *start)
-    draws = np.random.default_rng(0)
-    shape = 50 if quick else 1_000, 20
-    lists = draws.normal(size=(*shape, _WIDTH)).astype(np.float32), draws.integers(0, 3, shape)
+    lists = data.judged_rows(50 if quick else 1_000, 20, _WIDTH)
     yield pair("an epoch of a network", lists, _epoch, "torch", _epoch_of_torch)
 
 
@@ -321,16 +401,15 @@ def _process(arguments: list[str], _: Any) -> Call:
     return partial(subprocess.run, [sys.executable, *arguments], check=True, capture_output=True)
 
 
-def _epoch(given: tuple[Any, Any]) -> Call:
+def _epoch(rows: data.Matrices) -> Call:
     import rankbound as rb
 
-    lists = data.judged_lists(given[0].reshape(-1, _WIDTH), given[1].ravel(), given[1].shape[1])
     settings: dict[str, Any] = {"model": "mlp", "loss": "softmax", "batch_size": _TOPICS, "validation_share": 0}
-    return partial(rb.train_ranker, lists, device="cpu", epochs=1, **settings)
+    return partial(rb.train_ranker, data.judged_lists(*rows), device="cpu", epochs=1, **settings)
 
 
-def _epoch_of_torch(given: tuple[Any, Any]) -> Call:
-    features, grades = map(torch.from_numpy, given)
+def _epoch_of_torch(rows: data.Matrices) -> Call:
+    features, grades = map(torch.from_numpy, rows)
     model, mask = _network(_WIDTH, 64, 32, 1), torch.ones(_TOPICS, grades.shape[1], dtype=torch.bool)
     optimiser = torch.optim.Adam(model.parameters())
 
@@ -411,6 +490,8 @@ QUESTIONS = {
     "letor": Question(_letor),
     "boosting": Question(_boosting),
     "compiled": Question(_compiled, partial(losses.check_same, tolerance=1e-5)),
+    "training": Question(_training, pace=Pace(fewest=1, most=3, seconds=30.0, turn=0.0)),
+    "training-memory": Question(_training, in_memory=True),
     "rerankers": Question(_rerankers, partial(losses.check_same, tolerance=1e-4)),
     "rerankers-memory": Question(_rerankers, in_memory=True),
     "people": Question(_people, _same),

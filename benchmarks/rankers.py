@@ -4,15 +4,19 @@ The rankers are the rows of `rankers.yaml`. Each trains on the training part of 
 the epoch, round or tree by AP, and its test part is scored: every topic is tested once. As in LETOR's own evaluation, a
 topic without relevant documents counts 0, and nDCG has the discount log2(r), 1 for the first two ranks. A topic's value
 is its mean over the seeds. Differences are paired by topic.
+
+`--rates` asks which learning rate one should take: `train_ranker` with the loss nDCG, batches of 16 topics and its
+other defaults trains on MQ2008's first and third fold and on generated lists of several sizes. The validation part
+selects the epoch.
 """
 
-import argparse
 import csv
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,9 +26,11 @@ import yaml
 from tqdm import tqdm
 
 import rankbound as rb
+from benchmarks import asked
 from benchmarks.data import Array
 from benchmarks.page import table
 from rankbound.compare.statistics import corrected, interval_of_mean, sign_flip
+from rankbound.training.splits import picked
 
 _ROWS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 RANKERS: Mapping[str, Mapping[str, Any]] = _ROWS["rankers"]
@@ -41,15 +47,11 @@ class Tested(NamedTuple):
 
 def main(arguments: list[str] | None = None) -> None:
     """Train all rankers, and write the values of each topic, the table and the picture."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.rankers", description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("data/mq2008"), help="folder of the data")
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"), help="folder of the tables")
-    parser.add_argument("--seeds", type=int, default=1, help="seeds of a ranker that draws anything (default: 1)")
-    help_of_only = "train these alone, and the baseline"
-    parser.add_argument("--only", nargs="+", default=[*RANKERS], metavar="RANKER", help=help_of_only)
-    chosen = parser.parse_args(arguments)
-    if unknown := {*chosen.only} - RANKERS.keys():
-        parser.error(f"--only: unknown {', '.join(sorted(unknown))}; known are {', '.join(RANKERS)}")
+    chosen = asked("benchmarks.rankers", __doc__, arguments, only=RANKERS, rates=RATED)
+    if chosen.rates is not None:
+        torch.set_num_threads(1)
+        print(rates(chosen.rates or RATED, chosen.data))
+        return
     topics = [topic for split in splits_of(chosen.data) for topic in split.test.topics]
     found = trained([name for name in RANKERS if name in {*chosen.only, BASELINE}], chosen.data, chosen.seeds)
     print(f"\n{write(chosen.out, found, topics)}")
@@ -132,6 +134,77 @@ bootstrap over topics. Difference from {BASELINE}, paired by topic; p by a rando
 
 {table(columns, lines)}
 """
+
+
+# Learning rates.
+
+
+class Generated(NamedTuple):
+    """Topics of all parts, the shares of them to train on and to validate on, mean items, features, seed, epochs."""
+
+    topics: int
+    training: float
+    validation: float
+    items: int
+    features: int
+    seed: int
+    epochs: int
+
+
+RATED = {name: row and Generated(*row) for name, row in _ROWS["rates"].items()}
+"""The sets that rates are compared on; None is MQ2008."""
+
+
+def rates(names: Iterable[str], folder: Path, *tried: float) -> str:
+    """Return the table of nDCG@10 by learning rate on sets of these names; by default, the rates are .003 and .01."""
+    lines = []
+    for name in names:
+        given = RATED[name]
+        splits = [generated(given)] if given else splits_of(folder)[:3:2]
+        for model, rate in product(("mlp", "linear"), tried or (0.003, 0.01)):
+            recipe: dict[str, Any] = {"model": model, "learning_rate": rate, "epochs": given.epochs if given else 60}
+            found, began = [], time.process_time()
+            for split in splits:
+                ranker = rb.train_ranker(split.training, split.validation, device="cpu", batch_size=16, **recipe)
+                run = ranker.score_lists(split.test)
+                (values,) = rb.evaluate("nDCG@10", run.scores, split.test.relevance, run.offsets).values()
+                found.append([ranker.record["validation"], np.nanmean(values), ranker.record["epoch"]])
+            validation, test, epoch = np.mean(found, axis=0)
+            seconds = (time.process_time() - began) / len(splits)
+            lines.append(
+                [name, model, f"{rate:g}", f"{validation:.3f}", f"{test:.3f}", f"{epoch:.0f}", f"{seconds:.1f}"]
+            )
+    return table(["lists", "model", "rate", "validation", "test", "epoch", "seconds"], lines)
+
+
+def generated(given: Generated) -> rb.Split:
+    """Return a split of lists with normal and lognormal features.
+
+    Grades from 0 to 3 are by a sum of some features, products of pairs of them, a number of the topic and noise.
+    """
+    draws, width = np.random.default_rng(given.seed), given.features
+    drawn = draws.lognormal(np.log(given.items), 0.5, given.topics).astype(int).clip(5, 8 * given.items)
+    sizes = np.maximum(1, (drawn * (given.items * given.topics / drawn.sum())).astype(int))
+    rows = draws.normal(size=(sizes.sum(), width)).astype(np.float32)
+    rows[:, width // 2 :] += 0.7 * rows[:, : width - width // 2]
+    weighted = rows @ (draws.normal(size=width) * (draws.random(width) < 0.4))
+    first, second = draws.integers(0, width, (width // 3, 2)).T
+    bent = (rows[:, first] * rows[:, second] * (rows[:, first] > 0)) @ draws.normal(size=width // 3)
+    quality = weighted / weighted.std() + 0.8 * bent / bent.std()
+    quality += np.repeat(draws.normal(size=given.topics) * 0.7, sizes) + 1.8 * draws.normal(size=len(rows))
+    rows[:, ::2] = np.exp(rows[:, ::2] * 0.8)
+    lists = rb.JudgedLists(
+        topics=[f"q{topic}" for topic in range(given.topics)],
+        items=[f"d{row}" for row in range(len(rows))],
+        relevance=np.searchsorted(np.quantile(quality, [0.6, 0.85, 0.96]), quality),
+        offsets=np.append(0, np.cumsum(sizes)),
+        features=rows,
+        feature_names=[f"f{feature}" for feature in range(width)],
+    )
+    shares = np.arange(1, given.topics + 1) / given.topics
+    part = np.digitize(shares, [given.training + 1e-9, given.training + given.validation + 1e-9])
+    training, validation, test = (picked(lists, np.repeat(part == one, sizes), part == one) for one in range(3))
+    return rb.Split(training=training, validation=validation, test=test)
 
 
 if __name__ == "__main__":

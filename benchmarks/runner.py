@@ -6,7 +6,6 @@ cold caches and memory that the previous contender released. Ratios are taken wi
 installed, or would take too long or too much memory, are left out and say why.
 """
 
-import csv
 import os
 import platform
 import re
@@ -26,6 +25,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 from unittest.mock import patch
+
+import polars as pl
+import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = "rankbound"
@@ -157,7 +159,7 @@ class Question:
 
 
 def measure(name: str, question: Question, quick: bool = False, peers: bool = True, label: str = "") -> list[Row]:
-    """Return the measured rows of a question, ours first within each size."""
+    """Return the measured rows of a question, ours first within each size, after a check that results agree."""
     rows: list[Row] = []
     seconds_per_pair: dict[str, float] = {}
     # Steps of losses set `RANKBOUND_FAST`.
@@ -172,29 +174,23 @@ def measure(name: str, question: Question, quick: bool = False, peers: bool = Tr
             if question.in_memory:
                 rows += _memories(name, quick, cell, running, seconds_per_pair)
             elif running and running[0] is cell.contenders[0]:
-                rows += _times(question, quick, cell, running, seconds_per_pair)
+                calls = {}
+                for one in running:
+                    if cell.few is not None:
+                        one.prepare(cell.few)()
+                    calls[one.name] = one.prepare(cell.data)
+                if question.check and (alike := {one.name: calls[one.name]() for one in running if one.same}):
+                    question.check(alike)
+                scales = {one.name: one.scale for one in running}
+                timed, taken = race(calls, QUICK if quick else question.pace, cell.size, cell.n, scales)
+                notes = {one.name: one.note(taken[one.name]) for one in running}
+                rows += [row if row.left_out else replace(row, note=notes[row.contender]) for row in timed]
+                # Not for the first, which is never left out.
+                lengths = {one.name: one.pairs(cell.data) for one in running[1:]}
+                seconds_per_pair |= {one: taken[one] / pairs for one, pairs in lengths.items() if pairs}
             unit = "MB" if question.in_memory else "s"
             rows += [Row(cell.size, cell.n, one, unit=unit, note=why) for one, why in obstacles.items() if why]
     return rows
-
-
-def _times(
-    question: Question, quick: bool, cell: Cell, running: Sequence[Contender], seconds_per_pair: dict[str, float]
-) -> list[Row]:
-    """Return the rows of a race, after a check that results agree; note what the contenders take for a pair."""
-    calls = {}
-    for one in running:
-        if cell.few is not None:
-            one.prepare(cell.few)()
-        calls[one.name] = one.prepare(cell.data)
-    if question.check and (alike := {one.name: calls[one.name]() for one in running if one.same}):
-        question.check(alike)
-    scales = {one.name: one.scale for one in running}
-    rows, taken = race(calls, QUICK if quick else question.pace, cell.size, cell.n, scales)
-    # The first is never left out.
-    seconds_per_pair |= {one.name: taken[one.name] / pairs for one in running[1:] if (pairs := one.pairs(cell.data))}
-    notes = {one.name: one.note(taken[one.name]) for one in running}
-    return [row if row.left_out else replace(row, note=notes[row.contender]) for row in rows]
 
 
 def race(
@@ -278,21 +274,16 @@ def added_by(question: Question, quick: bool, size: str, name: str) -> float:
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write a CSV file with a header, and numbers with six significant digits."""
+    """Write a CSV file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            values = asdict(row).items()
-            writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in values})
+    pl.DataFrame([asdict(row) for row in rows]).write_csv(path)
 
 
 def read_rows(path: Path) -> list[Row]:
     """Read the rows of a file that `write_rows` wrote."""
     kinds = {field.name: field.type for field in fields(Row)}
-    with path.open(newline="", encoding="utf-8") as file:
-        return [Row(**{key: kinds[key](text) for key, text in line.items()}) for line in csv.DictReader(file)]  # type: ignore[operator]
+    table = pl.read_csv(path, schema_overrides=kinds)  # type: ignore[arg-type]
+    return [Row(**row) for row in table.with_columns(pl.col("note").fill_null("")).iter_rows(named=True)]
 
 
 # The cost of processes and steps, and the machine in words.
@@ -373,22 +364,9 @@ def describe(threads: int) -> str:
     return f"{processor}, {threads} threads, {platform.system()}; {python}, {versions()}"
 
 
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def cores_in_use() -> float:
-    """Return the number of cores in use by others, measured over a second; 0 if the system does not report it."""
-    counters, looks = Path("/proc/stat"), list[list[int]]()
-    if not counters.exists():
-        return 0.0
-    for wait in (1.0, 0.0):
-        # Clock ticks of all cores since boot; the fourth and the fifth are idle time, waits for disks included.
-        looks.append([int(word) for word in counters.read_text("ascii").splitlines()[0].split()[1:9]])
-        time.sleep(wait)
-    passed = [now - then for then, now in zip(*looks, strict=True)]
-    return (os.cpu_count() or 1) * (1 - sum(passed[3:5]) / max(sum(passed), 1e-9))
+    """Return the number of cores in use, measured over a second."""
+    return psutil.cpu_count() * psutil.cpu_percent(1) / 100
 
 
 def versions(names: Iterable[str] = _PACKAGES.split()) -> str:

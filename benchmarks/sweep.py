@@ -9,7 +9,6 @@ profiles/slurm singly, in groups, or as an array. Each is a job with two nested 
 nearly all of its time on a node. The ways run one after the other; compare them only within a run, on an idle machine.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks import asked
 from benchmarks.page import table
 from benchmarks.runner import ROOT, Cost, cost_of
 
@@ -41,12 +41,7 @@ SUBMITTED = 300
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure all sizes or ways of submission, and print a growing table; return 2 if no scheduler can be started."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description=__doc__)
-    help_of_jobs = f"numbers of jobs (default: {SIZES}, with --slurm {SUBMITTED})"
-    help_of_ways = f"submit to a scheduler, in these ways or in all: {', '.join(WAYS)}"
-    parser.add_argument("--jobs", type=int, nargs="+", metavar="N", help=help_of_jobs)
-    parser.add_argument("--slurm", nargs="*", choices=WAYS, metavar="WAY", help=help_of_ways)
-    chosen = parser.parse_args(arguments)
+    chosen = asked("benchmarks.sweep", __doc__, arguments, slurm=WAYS)
     print(f"load average before: {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n")
     if chosen.slurm is not None:
         return _submit(chosen.slurm or [*WAYS], (chosen.jobs or [SUBMITTED])[0])

@@ -1,6 +1,7 @@
 """Each layout at the size of a known data set, by configuration alone: from generated files to the leaderboard."""
 
 import re
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,7 +94,10 @@ def archive_of_ratings(folder: Path) -> Path:
 
 def tabs_in_folds(folder: Path) -> Path:
     """Write MovieLens 100K's u.data, whose columns are separated by tabs, and its splits u1.base, u1.test, ..."""
-    text = b"".join(data.texts_of(EDITIONS["movielens-100k"]))
+    edition, archive = EDITIONS["movielens-100k"], folder / "ml-100k.zip"
+    data.write_ratings(archive, edition)
+    text = zipfile.ZipFile(archive).read(edition.member)
+    archive.unlink()
     (folder / "u.data").write_bytes(text)
     lines = np.array(text.splitlines(keepends=True), dtype=object)
     part = np.random.default_rng(0).permutation(len(lines)) % FOLDS
