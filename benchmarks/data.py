@@ -240,12 +240,8 @@ def write_folds(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
 
 
 def write_mq2008(folder: Path, topics: int) -> list[Path]:
-    """Write five parts of lists of 20 items, and an uncompressed archive of them in MQ2008's layout."""
-    parts = list(write_parts(folder, replace(MQ2008, documents=True, topics=topics, rows=20 * topics)))
-    with zipfile.ZipFile(folder / "MQ2008.zip", "w", zipfile.ZIP_STORED) as archive:
-        for path in parts:
-            archive.write(path, f"MQ2008/{path.name}")
-    return parts
+    """Write five parts of lists of 20 items as MQ2008's are."""
+    return list(write_parts(folder, replace(MQ2008, documents=True, topics=topics, rows=20 * topics)))
 
 
 def generated_source(name: str, archive: Path) -> "RawSource":

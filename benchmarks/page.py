@@ -32,7 +32,7 @@ class Goal:
 
     what: str
     question: str
-    n: int | None
+    n: int
     limit: float
     unit: str
     peers: Sequence[str] = ()
@@ -40,7 +40,7 @@ class Goal:
 
     def measured(self, rows: Sequence[Row]) -> Spread | None:
         """Return the value that counts, and its lowest and highest over the rounds; None if it was not measured."""
-        here = [row for row in rows if self.n in (None, row.n) and not row.left_out]
+        here = [row for row in rows if row.n == self.n and not row.left_out]
         if not self.peers:
             return next(((row.value, row.value, row.value) for row in here if row.contender == OURS), None)
         of_peers = [row for row in here if row.contender in self.peers]

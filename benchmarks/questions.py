@@ -144,20 +144,7 @@ def _order_by_order(pairs: list[tuple[int, int]], samples: int) -> None:
             np.unique(column, return_counts=True)
 
 
-# LETOR text to parquet, and to lists.
-
-
-def _letor(quick: bool) -> Iterator[Cell]:
-    works = {OURS: _convert, "scikit-learn, reading only": _read, "scikit-learn and pyarrow": _read_and_write}
-    with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as folder:
-        parts = data.write_mq2008(Path(folder), 50 if quick else 20_000)
-        megabytes = sum(part.stat().st_size for part in parts) / 1e6
-        noted = partial(Contender, note=lambda seconds: f"{megabytes / seconds:.0f} MB/s")
-        packages = (None, "sklearn", "sklearn")
-        contenders = [
-            noted(name, partial(partial, works[name]), one) for name, one in zip(works, packages, strict=True)
-        ]
-        yield Cell(f"{megabytes:.0f} MB", round(megabytes), parts, contenders)
+# LETOR text to lists.
 
 
 def _to_lists(quick: bool) -> Iterator[Cell]:
@@ -165,14 +152,6 @@ def _to_lists(quick: bool) -> Iterator[Cell]:
         ours = Contender(OURS, partial(partial, _read_lists), same=False)
         peer = Contender("scikit-learn", partial(partial, _read), "sklearn", own=True, same=False)
         yield Cell("LETOR text to lists", 0, data.write_mq2008(Path(name), 50 if quick else 2_000), [ours, peer])
-
-
-def _convert(parts: list[Path]) -> None:
-    from rankbound_study.data.judged_files import convert
-    from rankbound_study.data.sources import RawFile
-
-    archive = parts[0].with_name("MQ2008.zip")
-    convert(RawFile(data.generated_source("mq2008", archive), archive), archive.with_name("ours.parquet"))
 
 
 def _read_lists(parts: list[Path]) -> list[Any]:
@@ -186,18 +165,6 @@ def _read(parts: list[Path]) -> list[tuple[Any, ...]]:
 
     options = {"n_features": data.MQ2008.width, "dtype": np.float32, "query_id": True}
     return [load_svmlight_file(str(path), **options) for path in parts]
-
-
-def _read_and_write(parts: list[Path]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    width = data.MQ2008.width
-    columns = pa.schema({"topic": pa.int64(), "relevance": pa.float64(), "features": pa.list_(pa.float32(), width)})
-    with pq.ParquetWriter(parts[0].with_name("peer.parquet"), columns, compression="zstd") as writer:
-        for features, relevance, query in (_read([part])[0] for part in parts):
-            dense = pa.FixedSizeListArray.from_arrays(pa.array(features.toarray().ravel()), width)
-            writer.write_table(pa.table([query, relevance, dense], schema=columns))
 
 
 # Trees: lists, rows of a list, and features.
@@ -487,7 +454,6 @@ QUESTIONS = {
     "memory": Question(partial(one_list, LONG_LENGTHS, (1_000,)), settings=_BOTH, in_memory=True),
     "evaluation": Question(_evaluation, same_means),
     "distributions": Question(_distributions),
-    "letor": Question(_letor),
     "boosting": Question(_boosting),
     "compiled": Question(_compiled, partial(losses.check_same, tolerance=1e-5)),
     "training": Question(_training, pace=Pace(fewest=1, most=3, seconds=30.0, turn=0.0)),

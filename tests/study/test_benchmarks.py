@@ -192,7 +192,6 @@ def test_the_goals_of_what_people_do_name_its_rows(monkeypatch: pytest.MonkeyPat
     cells = list(QUESTIONS["people"].cells(False))
     assert [cell.n for cell in cells] == list(range(len(kinds)))
     for goal in (goal for goal in GOALS if goal.question == "people"):
-        assert goal.n is not None
         assert goal.what.startswith(kinds[goal.n])
         name = goal.what.partition(",")[0].removeprefix("a step of ").replace(" on ", ", ")
         assert cells[goal.n].size == name or "step" not in goal.what
@@ -209,7 +208,7 @@ def test_a_part_of_the_work_and_what_is_noted_of_it() -> None:
 
     noted = Contender("noted", prepare, own=True, scale=1e6, note=lambda seconds: f"{seconds > 0.01}")
     cell = Cell("5", 5, "data", [Contender(OURS, prepare), noted], few="few")
-    ours, other = measure("letor", Question(lambda quick: iter([cell])), quick=True)
+    ours, other = measure("loss", Question(lambda quick: iter([cell])), quick=True)
     assert asked == ["few", "data"] * 2
     assert (ours.note, other.note) == ("", "True")
     assert other.ratio > 1_000
@@ -237,16 +236,16 @@ def test_memory_that_is_not_measured_says_why(error: Exception, note: str, monke
 
 
 def test_every_goal_is_measured_by_its_question() -> None:
-    sizes: dict[str, Any] = {"loss": questions.LENGTHS, "memory": questions.LONG_LENGTHS, "letor": [None]}
+    sizes: dict[str, Any] = {"loss": questions.LENGTHS, "memory": questions.LONG_LENGTHS}
     sizes |= {"short": range(len(questions.SHORT)), "boosting": range(len(questions.BOOSTED))}
     sizes |= {"ragged": [32], "evaluation": range(len(evaluators.DOORS)), "distributions": [questions.TABULATED]}
     sizes |= {"people": range(15), "people-memory": [0]}
     assert all(goal.n in sizes[goal.question] for goal in GOALS)
     results: dict[tuple[str, str], list[Row]] = {(goal.question, "default"): [] for goal in GOALS}
     for goal in GOALS:
-        others = "ranx", "order by order", "scikit-learn, reading only", questions.PEER, "pytrec_eval", "padded torch"
+        others = "ranx", "order by order", questions.PEER, "pytrec_eval", "padded torch"
         results[goal.question, "default"] += [
-            Row(size, 1 if goal.n is None else goal.n, name, 0.1, "s", 5.0, 4.0, 6.0)
+            Row(size, goal.n, name, 0.1, "s", 5.0, 4.0, 6.0)
             for name, size in product(
                 (*(one.name for one in OF_ONE_LIST), *others, "scikit-learn"),
                 ("nDCG, 128 x 10", "softmax, 128 x 10", "LambdaRank, 470 x 20"),
@@ -332,10 +331,10 @@ def test_failures_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     (tmp_path / "machine.json").write_text("{}", "utf-8")
     monkeypatch.setattr(program, "_run_one", lambda *arguments: False)
     monkeypatch.setattr(runner, "cores_in_use", lambda: 2.0)
-    assert program.main(["--only", "letor", "--out", str(tmp_path)]) == 1
+    assert program.main(["--only", "boosting", "--out", str(tmp_path)]) == 1
     errors = capsys.readouterr().err
-    assert "letor-default: others are using 2.0 cores" in errors
-    assert "letor-default failed" in errors
+    assert "boosting-default: others are using 2.0 cores" in errors
+    assert "boosting-default failed" in errors
 
 
 def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -> None:
