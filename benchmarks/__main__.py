@@ -56,8 +56,20 @@ def main(arguments: list[str] | None = None) -> int:
         text, worse = page.guarded(read_rows(found), read_rows(KEPT_RATIOS))
         print(text, *(f"benchmarks: {size} got slower" for size in worse), sep="\n")
         return 1 if worse else 0
-    chosen.only = chosen.only or [name for name in QUESTIONS if name != GUARD]
-    failed = [] if chosen.report else _run_all(chosen, folder)
+    machines_path, failed = folder / page.MACHINES, []
+    machines = json.loads(machines_path.read_text("utf-8")) if machines_path.exists() else {}
+    names = [] if chosen.report else chosen.only or [name for name in QUESTIONS if name != GUARD]
+    for name, setting in [(one, setting) for one in names for setting in QUESTIONS[one].settings]:
+        key, busy = f"{name}-{setting}", runner.cores_in_use()
+        if busy > runner.BUSY_CORES:
+            print(f"benchmarks: {key}: others are using {busy:.1f} cores of this machine", file=sys.stderr)
+        if _run_one(chosen, name, setting, folder / f"{key}.csv"):
+            machines[key] = {"machine": runner.describe(chosen.threads), "cores used by others": round(busy, 2)}
+            machines_path.write_text(json.dumps(machines, indent=2) + "\n", encoding="utf-8")
+        else:
+            failed.append(key)
+    if names and sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
     if not page.read_results(folder):
         print(f"benchmarks: there are no results in {folder}; run without --report first", file=sys.stderr)
         return 1
@@ -71,25 +83,6 @@ def main(arguments: list[str] | None = None) -> int:
     for name in failed:
         print(f"benchmarks: {name} failed; its table is missing or outdated", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _run_all(chosen: argparse.Namespace, folder: Path) -> list[str]:
-    """Run each question under each of its settings, in a new process; return the names of those that failed."""
-    machines_path = folder / page.MACHINES
-    machines = json.loads(machines_path.read_text("utf-8")) if machines_path.exists() else {}
-    failed = []
-    for name, setting in ((one, setting) for one in chosen.only for setting in QUESTIONS[one].settings):
-        key, busy = f"{name}-{setting}", runner.cores_in_use()
-        if busy > runner.BUSY_CORES:
-            print(f"benchmarks: {key}: others are using {busy:.1f} cores of this machine", file=sys.stderr)
-        if not _run_one(chosen, name, setting, folder / f"{key}.csv"):
-            failed.append(key)
-            continue
-        machines[key] = {"machine": runner.describe(chosen.threads), "cores used by others": round(busy, 2)}
-        machines_path.write_text(json.dumps(machines, indent=2) + "\n", encoding="utf-8")
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
-    return failed
 
 
 def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> bool:

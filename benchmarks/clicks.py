@@ -22,7 +22,8 @@ from rankbound.clicks import ClickLog, PositionBased, estimated_relevance, regre
 
 LENGTH, FEATURES, FEW = 10, 12, 20
 """Items of a list, their features, and the lists that the weak ranker is trained on."""
-LISTS = {"shown": 2000, "test": 1000}
+SHOWN, TESTED = 2000, 1000
+"""Lists that are shown, and those that rankers are tested on."""
 MODEL = PositionBased(noise=0.05, eta=1.0)
 LIGHTGBM: dict[str, Any] = {"objective": "lambdarank", "learning_rate": 0.1, "num_leaves": 15, "min_data_in_leaf": 20}
 LIGHTGBM |= {"verbose": -1, "num_threads": 1}
@@ -55,8 +56,13 @@ def curves(seed: int, sessions: Sequence[int]) -> Iterator[tuple[str, list[float
     """Yield the number of clicks and the nDCG of each ranker, for each size of the log."""
     draws = np.random.default_rng(seed)
     coefficients, bends = draws.normal(size=(2, FEATURES))
-    parts = {name: _lists(draws, n, coefficients, bends) for name, n in LISTS.items()}
-    (features, grades, limits), (others, labels, of_others) = parts["shown"], parts["test"]
+    parts = []
+    for n_lists in (SHOWN, TESTED):
+        rows = draws.normal(size=(n_lists * LENGTH, FEATURES))
+        quality = rows @ coefficients + 0.5 * np.abs(rows) @ bends + draws.normal(size=len(rows))
+        parts.append((rows, np.digitize(quality, np.quantile(quality, (0.5, 0.75, 0.9, 0.97)))))
+    (features, grades), (others, labels) = parts
+    limits, of_others = (np.arange(0, len(own) + 1, LENGTH) for own in (features, others))
     few = FEW * LENGTH
     weak = linear(features[:few], grades[:few], None, limits[: FEW + 1])
     shown = features @ weak
@@ -67,14 +73,6 @@ def curves(seed: int, sessions: Sequence[int]) -> Iterator[tuple[str, list[float
         scores = (own.get(name, lambda rows: rows @ weak)(others) for own in predicted)
         # The mean over lists where it is defined.
         yield name, [float(np.nanmean(np.asarray(rb.metric("nDCG@10")(one, labels, of_others)))) for one in scores]
-
-
-def _lists(draws: np.random.Generator, n_lists: int, coefficients: Array, bends: Array) -> tuple[Array, Array, Array]:
-    """Return features, grades and limits of lists."""
-    features = draws.normal(size=(n_lists * LENGTH, FEATURES))
-    quality = features @ coefficients + 0.5 * np.abs(features) @ bends + draws.normal(size=len(features))
-    grades = np.digitize(quality, np.quantile(quality, (0.5, 0.75, 0.9, 0.97)))
-    return features, grades, np.arange(0, len(features) + 1, LENGTH)
 
 
 def linear(features: Array, labels: Array, weights: Array | None, limits: Array) -> Array:

@@ -19,8 +19,6 @@ FIGURE = "loss.svg"
 
 Results = dict[tuple[str, str], list[Row]]
 """(question, setting) -> its rows."""
-Spread = tuple[float, float, float]
-"""A value, and its lowest and highest over the rounds."""
 
 WORDS: Mapping[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text("utf-8"))
 _SETTINGS = {"default": "the allocator as it is", "kept": "the allocator keeps what is freed"}
@@ -34,25 +32,25 @@ class Goal:
     question: str
     n: int
     limit: float
-    unit: str
+    unit: str = "x"
     peers: Sequence[str] = ()
     rows: Sequence[str] = ()
 
-    def measured(self, rows: Sequence[Row]) -> Spread | None:
-        """Return the value that counts, and its lowest and highest over the rounds; None if it was not measured."""
+    def measured(self, rows: Sequence[Row]) -> Row | None:
+        """Return the row that counts, ours or that of the fastest peer; None if it was not measured."""
         here = [row for row in rows if row.n == self.n and not row.left_out]
         if not self.peers:
-            return next(((row.value, row.value, row.value) for row in here if row.contender == OURS), None)
+            return next((row for row in here if row.contender == OURS), None)
         of_peers = [row for row in here if row.contender in self.peers]
         counted = [row for row in of_peers if not self.rows or row.size.partition(",")[0] in self.rows]
-        return min(((row.ratio, row.ratio_low, row.ratio_high) for row in counted), default=None)
+        return min(counted, key=lambda row: row.ratio, default=None)
 
 
 GOALS = [Goal(**row) for row in yaml.safe_load(Path(__file__).with_name("goals.yaml").read_text("utf-8"))]
 
 
-def outcomes(results: Results) -> Iterator[tuple[Goal, str, Spread]]:
-    """Yield the goals that were measured, under each allocator setting, with the value and its lowest and highest."""
+def outcomes(results: Results) -> Iterator[tuple[Goal, str, Row]]:
+    """Yield the goals that were measured, under each allocator setting, with the row that counts."""
     for goal in GOALS:
         for (question, setting), rows in results.items():
             if question == goal.question and (measured := goal.measured(rows)) is not None:
@@ -94,18 +92,16 @@ def summary(folder: Path, quick: bool, figure: str = FIGURE) -> str:
         questions.setdefault(name, {})[setting] = parts
     facts: dict[str, Any] = {"machines": machines, "quick": quick, "questions": questions, "figure": figure}
     facts["busy"] = [key for key, machine in machines.items() if machine["cores used by others"] > BUSY_CORES]
-    facts["marks"] = [_mark(*outcome) for outcome in outcomes(results)]
+    facts["marks"] = []
+    for goal, setting, row in outcomes(results):
+        limit, reached = f"at most {goal.limit:,g} {goal.unit}", row.value <= goal.limit
+        if goal.peers:
+            limit, reached = f"at least {goal.limit:,g}x", row.ratio >= goal.limit
+        shown = _ratio(row) if goal.peers else amount(row.value, row.unit)
+        facts["marks"].append([goal.what, limit, shown, setting, "yes" if reached else "**no**"])
     layout = Environment(trim_blocks=True, undefined=StrictUndefined)
     page = layout.from_string(Path(__file__).with_suffix(".md").read_text("utf-8"))
     return page.render(facts, words=WORDS, settings=_SETTINGS, table=table).rstrip("\n") + "\n"
-
-
-def _mark(goal: Goal, setting: str, measured: Spread) -> list[str]:
-    """Return the line of a goal: a lower limit for ratios, an upper one for seconds and megabytes."""
-    is_ratio, value = goal.unit == "x", measured[0]
-    limit = f"at least {goal.limit:,g}x" if is_ratio else f"at most {goal.limit:,g} {goal.unit}"
-    reached = value >= goal.limit if is_ratio else value <= goal.limit
-    return [goal.what, limit, _with_spread(*measured, goal.unit), setting, "yes" if reached else "**no**"]
 
 
 def _by_size(rows: Sequence[Row]) -> list[str]:
@@ -135,12 +131,8 @@ def _by_contender(rows: Sequence[Row]) -> list[str]:
 
 
 def _ratio(row: Row) -> str:
-    return _with_spread(row.ratio, row.ratio_low, row.ratio_high, "x")
-
-
-def _with_spread(value: float, low: float, high: float, unit: str) -> str:
-    shown = amount(value, unit)
-    return shown if low == high else f"{shown} ({digits(low)} to {digits(high)})"
+    spread = f" ({digits(row.ratio_low)} to {digits(row.ratio_high)})" if row.ratio_low < row.ratio_high else ""
+    return f"{digits(row.ratio)}x{spread}"
 
 
 def draw(results: Results, path: Path) -> bool:
@@ -173,8 +165,6 @@ def table(header: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
 
 def amount(value: float, unit: str) -> str:
     """Format a measurement with three digits, in a unit that suits its size."""
-    if unit == "x":
-        return f"{digits(value)}x"
     if unit == "s":
         scale, unit = next((one for one in ((1.0, "s"), (1e3, "ms")) if value * one[0] >= 1), (1e6, "µs"))
         value *= scale
