@@ -1,9 +1,8 @@
-"""The names of metrics in one other tool, ir_measures or trec_eval, as it means them.
+"""The measures of ir_measures with their parameters, as it means them.
 
-Some names differ in meaning. nDCG of both tools has linear gain; in ir_measures, ERR has a scale up to grade 4 (gdeval)
-and the parameter of SetF is the square of beta. Its SDCG, INSQ and INST clip grades above `max_rel`, which are refused
-here, and stop at rank 1,000. For documents that a run lacks or that are unjudged, see
-`rankbound.evaluation`.
+Some differ in meaning. nDCG has linear gain, ERR a scale up to grade 4 (gdeval), and the parameter of SetF is the
+square of beta. SDCG, INSQ and INST clip grades above `max_rel`, which are refused here, and stop at rank 1,000. For
+documents that a run lacks or that are unjudged, see `rankbound.evaluation`.
 """
 
 import math
@@ -15,36 +14,16 @@ from rankbound.texts import split_text, unknown_name
 Parts = tuple[str, dict[str, str], int | None]
 """A metric of this library as `split_text` returns it: name, texts of the parameters, cut-off."""
 
-ROWS = (
-    ("nDCG", ("nDCG", "NDCG"), "ndcg", "ndcg_cut"),
-    ("AP", ("AP", "MAP"), "map", "map_cut"),
-    ("RR", ("RR", "MRR"), "recip_rank", None),
-    ("P", ("P", "Precision"), None, "P"),
-    ("Recall", ("R", "Recall"), None, "recall"),
-    ("Hit", ("Success",), None, "success"),
-    ("Rprec", ("Rprec", "RPrec"), "Rprec", None),
-    ("IPrec", ("IPrec",), None, None),
-    ("Bpref", ("Bpref", "BPref"), "bpref", None),
-    ("infAP", ("infAP",), "infAP", None),
-    ("SetP", ("SetP",), "set_P", None),
-    ("SetR", ("SetR",), "set_recall", None),
-    ("SetF", ("SetF",), "set_F", None),
-    ("SetAP", ("SetAP",), "set_map", None),
-    ("SetRelP", ("SetRelP",), "set_relative_P", None),
-    ("Judged", ("Judged",), None, None),
-    ("RBP", ("RBP",), None, None),
-    ("ERR", ("ERR",), None, None),
-    *((same, (same,), None, None) for same in ("SDCG", "INSQ", "INST", "Compat", "alpha_nDCG", "alpha_DCG")),
-    *((same, (same,), None, None) for same in ("ERR_IA", "nERR_IA", "P_IA", "StRecall")),
-    ("AP_IA", ("AP_IA", "MAP_IA"), None, None),
-    ("novelty_RBP", ("NRBP",), None, None),
-    ("novelty_nRBP", ("nNRBP",), None, None),
-)
-"""The name here; the names in ir_measures; trec_eval's names for whole lists, and with a cut-off (`P_5` or `P.5`)."""
-
-OF_IR_MEASURES = {theirs: ours for ours, names, _, _ in ROWS for theirs in names}
-WHOLE = {theirs: ours for ours, _, theirs, _ in ROWS if theirs}
-CUT = {theirs: ours for ours, _, _, theirs in ROWS if theirs}
+_SAME = (
+    "nDCG", "AP", "RR", "P", "Recall", "Rprec", "IPrec", "Bpref", "infAP", "SetP", "SetR", "SetF", "SetAP", "SetRelP",
+    "Judged", "RBP", "ERR", "SDCG", "INSQ", "INST", "Compat", "alpha_nDCG", "alpha_DCG", "ERR_IA", "nERR_IA", "P_IA",
+    "StRecall", "AP_IA",
+)  # fmt: skip
+OF_IR_MEASURES = dict(zip(_SAME, _SAME, strict=True)) | {
+    "NDCG": "nDCG", "MAP": "AP", "MRR": "RR", "Precision": "P", "R": "Recall", "Success": "Hit", "RPrec": "Rprec",
+    "BPref": "Bpref", "MAP_IA": "AP_IA", "NRBP": "novelty_RBP", "nNRBP": "novelty_nRBP",
+}  # fmt: skip
+"""The names here by those of ir_measures."""
 
 WITHOUT_COUNTERPART = {
     "Accuracy": "it compares relevant with other items by a threshold; PairAccuracy compares grades",
@@ -115,21 +94,3 @@ def of_ir_measures(text: str) -> Parts:
             )
         parameters.setdefault("p", "0.8")
     return ours, parameters, cutoff
-
-
-def of_trec_eval(text: str) -> Parts:
-    """Return the metric equal to the measure `text` of trec_eval: `ndcg_cut_10` is `nDCG(gain=linear)@10` here.
-
-    Raises:
-        ValueError: for an unknown measure, or one without a cut-off that needs it.
-    """
-    if match := re.fullmatch(r"iprec_at_recall[_.]([\d.]+)", text):
-        return "IPrec", {"recall": match[1]}, None
-    name, cutoff, known = text, None, WHOLE
-    if match := re.fullmatch(r"(.+)[_.](\d+)", text):
-        name, cutoff, known = match[1], int(match[2]), CUT
-    if name not in known:
-        if name in CUT:
-            raise ValueError(f"metric {text!r} of trec_eval: expected a cut-off, as in {name}_10")
-        raise unknown_name("metric", text, name, [*WHOLE, *(f"{one}_10" for one in CUT), "iprec_at_recall_0.10"])
-    return known[name], {"gain": "linear"} if known[name] == "nDCG" else {}, cutoff

@@ -179,11 +179,10 @@ REFUSED = {
         "NDGC@10": "Did you mean nDCG",
     },
     "trec_eval": {
-        "ndcg_cut": "expected a cut-off, as in ndcg_cut_10",
-        "num_ret": "unknown name 'num_ret'",
-        "ndgc": "Did you mean ndcg",
-        "P_0": "cut-off 0, expected a whole number from 1",
-        "map_10": "unknown name 'map'",
+        "ndcg_cut": "unknown name 'ndcg_cut'",
+        "num_ret": "a name of trec_eval, ranx without a counterpart",
+        "ndgc": "Did you mean nDCG",
+        "P_0": "unknown name 'P_0'",
     },
     "terrier": {"AP": r"^names: found 'terrier', expected one of rankbound, ir_measures"},
 }

@@ -24,9 +24,6 @@ KINDS: dict[str, type[Metric]] = {
 KNOWN = (*KINDS, NormalizedRBP.name)
 """The names of all metrics."""
 
-CONVENTIONS = ("ir_measures", "trec_eval")
-"""The tools whose names have a convention of their own, not only rows of the table."""
-
 
 def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     """Return the metric that `text` names, with its parameters and cut-off.
@@ -38,8 +35,8 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
 
     Args:
         text: the text, or a metric, which is returned unchanged.
-        names: whose names are meant: those of all tools, as far as they agree (`rankbound`), those of `ir_measures` or
-            `trec_eval` alone (their nDCG has linear gain), or first those of another tool, such as `LightGBM`.
+        names: whose names are meant: those of all tools, as far as they agree (`rankbound`), those of `ir_measures`
+            alone (its nDCG has linear gain), or first those of another tool, such as `trec_eval` or `LightGBM`.
 
     Returns:
         The metric, which is called with scores, relevance and offsets; `str` gives its text.
@@ -58,14 +55,14 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     'nDCG@10'
     """
     tool = "" if names == "rankbound" else names
-    if tool not in ("", *CONVENTIONS):
-        require_tool(tool, "rankbound", *CONVENTIONS)
+    if tool not in ("", "ir_measures"):
+        require_tool(tool, "rankbound", "ir_measures")
     if isinstance(text, Metric):
         return text
-    if tool in CONVENTIONS:
-        from rankbound.conventions import of_ir_measures, of_trec_eval
+    if tool == "ir_measures":
+        from rankbound.conventions import of_ir_measures
 
-        name, parameters, cutoff = of_ir_measures(text) if names == "ir_measures" else of_trec_eval(text)
+        name, parameters, cutoff = of_ir_measures(text)
     elif is_named(text, KNOWN) and not tool:
         name, parameters, cutoff = split_text(text)
     else:
