@@ -129,7 +129,13 @@ class ScoreDistribution:
         """
         at: Floats = np.asarray(x, dtype=np.float64)
         if self.width == 0:
-            value = self._below[self._atoms_up_to(at)]
+            count = np.searchsorted(self.support, at, side="right")
+            bordered = np.concatenate([[-np.inf], self.support, [np.inf]])
+            with np.errstate(invalid="ignore"):
+                missed = bordered[count + 1] - at
+                # A score that x misses by rounding alone counts; of two scores this near, x is the nearer one.
+                is_next = (missed <= SAME_SCORE * np.abs(at)) & (missed < at - bordered[count])
+            value = self._below[count + is_next]
         else:
             if counts_pairs(self.metric):
                 # The scores are integers and the bins end halfway between them: F(2.9) = F(2) = F_bins(2.5).
@@ -143,16 +149,6 @@ class ScoreDistribution:
         below = np.concatenate([[0.0], np.cumsum(self.probability)]).clip(max=1.0)
         below[-1] = 1.0
         return below
-
-    def _atoms_up_to(self, x: Floats) -> npt.NDArray[np.int64]:
-        """Return the number of single scores up to each x; a score that x misses by rounding alone counts."""
-        count = np.searchsorted(self.support, x, side="right")
-        bordered = np.concatenate([[-np.inf], self.support, [np.inf]])
-        with np.errstate(invalid="ignore"):
-            missed = bordered[count + 1] - x
-            # Of two scores this near, x is the nearer one.
-            is_next = (missed <= SAME_SCORE * np.abs(x)) & (missed < x - bordered[count])
-        return np.asarray(count + is_next)
 
     def gain(self, kind: Gain = "distinct") -> float:
         r"""Return the gain of the sigmoid (thesis eq. 3.13), in 1 / score.
@@ -335,7 +331,13 @@ def score_distributions(
     The lists are (N, P) or profiles. Long ones are computed before the first distribution is yielded, together where
     they share a pass. `done(k)` is called whenever k more of them are ready (for a progress bar).
     """
-    of, profiles = parse_metric(metric), [one if isinstance(one, Profile) else _profile(*one) for one in lists]
+    of, profiles = parse_metric(metric), list[Profile]()
+    for one in lists:
+        try:
+            # Python's integers: products of NumPy's could overflow.
+            profiles.append(one if isinstance(one, Profile) else Profile(*map(index, one)))
+        except TypeError:
+            raise ValueError(f"n, p: found {one[0]!r} and {one[1]!r}, expected integers") from None
     require_one_of("method", method, METHODS)
     require("samples", samples, 1 <= samples <= MOST_SAMPLES, f"1 to {MOST_SAMPLES:,}")
     require("seed", seed, seed >= 0, "a whole number from 0")
@@ -359,14 +361,6 @@ def score_distributions(
         yield _distribution(of, profile, sums.get(profile), bins, method, samples, seed, tilt)
         if bins is None:  # `binned_distributions` has counted its own.
             done(1)
-
-
-def _profile(n: int, p: int) -> Profile:
-    """Return the profile with Python's integers: products of NumPy's could overflow."""
-    try:
-        return Profile(index(n), index(p))
-    except TypeError:
-        raise ValueError(f"n, p: found {n!r} and {p!r}, expected integers") from None
 
 
 @on_cpu
