@@ -238,10 +238,12 @@ class RankingLoss(nn.Module, ABC):
 
         They are differentiable twice where those of `of_lists` are.
         """
-        fused = self._fused(scores, relevance, lists.offsets, facts=facts)
-        if fused is None:
-            fused = self._on_gpu(scores, relevance, lists, facts=facts)
-        return attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
+        losses = self._fused(scores, relevance, lists.offsets, facts=facts)
+        if losses is None:
+            losses = self._on_gpu(scores, relevance, lists, facts=facts)
+        if losses is None and facts is not None:
+            losses = attached(self.of_lists(scores, relevance, lists, facts), scores, lists)  # type: ignore[call-arg]
+        return attached(self.of_lists(scores, relevance, lists), scores, lists) if losses is None else losses
 
     def derivatives(
         self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None, *, second: bool = True

@@ -135,32 +135,30 @@ class LinkLoss(PairLoss):
     def _parts(self, scores: Tensor, pairs: "Preferences") -> tuple[list["_LinkSums"], list[Tensor | slice]]:
         """Return the sums of the lists of each method, which depends on a list alone, and the places of their items."""
         lists, unit, exact = pairs.lists, self.unit * self.temperature, scores.to(torch.float64)
-        methods: Tensor | npt.NDArray[np.int64] = torch.full_like(lists.sizes, _DIRECT)
-        if self.method == "auto" and not may_read(scores):
-            methods = np.where(smooth_ranks.long_enough(lists, 2, COSTS_OF_REFERENCE), _BY_HALVES, _DIRECT)
+        interpolated: Tensor | npt.NDArray[np.bool_]
+        if self.method != "auto":
+            interpolated = np.full(len(lists), self.method == "interpolated")
         elif not may_read(scores):
-            methods = np.full(len(lists), _BY_HALVES if self.method == "interpolated" else _DIRECT)
-        elif bool((interpolated := self._interpolated(scores, pairs)).any()):
+            interpolated = smooth_ranks.long_enough(lists, 2, COSTS_OF_REFERENCE)
+        elif self.link[0] is smooth_ranks.SOFTPLUS and scores.dtype == torch.float64:
+            # The choice of the compiled kernel, with which lists in double precision agree to rounding.
+            interpolated = pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
+        else:
+            interpolated = smooth_ranks.interpolation_pays(scores, lists, pairs.better, 2, unit, COSTS_OF_REFERENCE)
+        methods: Tensor | npt.NDArray[np.int64] = np.full(len(lists), _DIRECT)
+        if not may_read(scores):
+            methods = np.where(interpolated, _BY_HALVES, _DIRECT)
+        elif bool(interpolated.any()):
             few = lists.max(pairs.grades) < MOST_GRADES_IN_ORDER
             whole = lists.sum((pairs.grades != pairs.grades.floor()).to(torch.float64)) == 0
-            methods = torch.where(interpolated, torch.where(few & whole, _BY_GRADES, _BY_HALVES), _DIRECT)
-        shares = smooth_ranks.shares_of(methods, lists)
-        parts = [
-            _LinkSums(exact[items], pairs if len(shares) == 1 else pairs.of_some(items, own), self.link, unit, kind)
-            for kind, items, own in shares
-        ]
+            by_grades = torch.where(few & whole, _BY_GRADES, _BY_HALVES)
+            methods = torch.where(torch.as_tensor(interpolated, device=lists.device), by_grades, _DIRECT)
+        shares, parts = smooth_ranks.shares_of(methods, lists), []
+        for kind, items, own in shares:
+            better = None if pairs.of_better is None else pairs.of_better[items]
+            some = Preferences(pairs.relevance[items], own, self.weight, better) if len(shares) > 1 else pairs
+            parts.append(_LinkSums(exact[items], some, self.link, unit, kind))
         return parts, [items for _, items, _ in shares]
-
-    def _interpolated(self, scores: Tensor, pairs: "Preferences") -> Tensor:
-        """Return a mask of the lists whose sums are interpolated."""
-        lists = pairs.lists
-        if self.method != "auto":
-            return torch.full_like(lists.sizes, self.method == "interpolated", dtype=torch.bool)
-        if self.link[0] is smooth_ranks.SOFTPLUS and scores.dtype == torch.float64:
-            # The choice of the compiled kernel, with which lists in double precision agree to rounding.
-            return pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
-        unit = self.unit * self.temperature
-        return smooth_ranks.interpolation_pays(scores, lists, pairs.better, 2, unit, COSTS_OF_REFERENCE)
 
 
 class PairwiseLogisticLoss(LinkLoss):
@@ -237,11 +235,6 @@ class Preferences:
     weight: str = "uniform"
     of_better: Tensor | None = None
 
-    def of_some(self, items: Tensor | slice, lists: Lists) -> "Preferences":
-        """Return the pairs of some lists, given their items among all and their limits."""
-        better = None if self.of_better is None else self.of_better[items]
-        return Preferences(self.relevance[items], lists, self.weight, better)
-
     @cached_property
     def grades(self) -> Tensor:
         """`relevance` in double precision."""
@@ -283,11 +276,6 @@ class Preferences:
         if not may_read(self.grades):
             return torch.arange(len(self.grades), device=self.grades.device)
         return torch.nonzero(self.grades > self.lists.spread(self.lists.min(self.grades))).squeeze(1)
-
-    def between(self, better: Tensor, worse: Tensor) -> Tensor:
-        """Return the weight of pairs of items, given by index; 0 unless `better` has the higher grade."""
-        step = self.grades.index_select(0, better) - self.grades.index_select(0, worse)
-        return times(self.by_step(step), None if self.of_better is None else self.of_better.index_select(0, better))
 
     def by_step(self, step: Tensor) -> Tensor:
         """Return the weight of pairs by the better item's grade less the other's, without `of_better`; 0 below 0."""
@@ -362,11 +350,13 @@ class _LinkSums:
 
     def _chunks(self) -> Iterator[tuple[Tensor, Lists, Tensor, Tensor, Tensor]]:
         """Yield some better items, their pairs as a list each, the pairs' items, gaps and weights."""
-        better, lists = self._pairs.better, self._pairs.lists
-        sums = PairSums(self._scores, lists, better, self._temperature, not may_read(better))
+        pairs, better, weight = self._pairs, self._pairs.better, self._pairs.of_better
+        sums = PairSums(self._scores, pairs.lists, better, self._temperature, not may_read(better))
         for chunk, runs, item, gaps in sums.chunks():
-            own = better[chunk]
-            yield own, runs, item, gaps, self._pairs.between(runs.spread(own), item).to(gaps)
+            winner = runs.spread(own := better[chunk])
+            step = pairs.grades.index_select(0, winner) - pairs.grades.index_select(0, item)
+            weights = times(pairs.by_step(step), None if weight is None else weight.index_select(0, winner))
+            yield own, runs, item, gaps, weights.to(gaps)
 
     def _boxes(self, order: int = ORDER) -> Boxes:
         return Boxes(self._scores, self._pairs.lists, self._temperature, order)

@@ -6,7 +6,7 @@ is a smooth function of the scores. They differ in these chances. Memory is quad
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -165,8 +165,24 @@ class NeuralSortLoss(RankChancesLoss):
         """
 
     def mean_discounts(self, scores: Tensor, relevant: Tensor, lists: Lists, table: Tensor) -> Tensor:
+        def by_width() -> list[tuple[Tensor, Tensor]]:
+            """Return lists of similar size, by their indices, and the columns of a matrix that the longest may fill."""
+            # Powers of 2 and one and a half of them: a step of Sinkhorn's scaling costs more calls than arithmetic
+            # unless lists share it, and a list's width depends on itself alone.
+            sizes = np.diff(lists.limits)
+            power = 2 ** np.floor(np.log2(sizes.clip(min=1))).astype(np.int64)
+            half = power + power // 2
+            widths = np.where(sizes <= power, power, np.where(sizes <= half, half, 2 * power)) * (sizes > 0)
+            return [
+                (
+                    torch.from_numpy(np.flatnonzero(widths == width)).to(lists.device, non_blocking=True),
+                    torch.arange(width, device=lists.device),
+                )
+                for width in np.unique(widths[sizes > 0]).tolist()
+            ]
+
         means = torch.zeros_like(scores)
-        for own, column in _by_width(lists):
+        for own, column in lists._known("widths", by_width):
             sizes, width = lists.sizes[own][:, None], len(column)
             exists = column < sizes
             items = lists.offsets[own][:, None] + column.where(exists, 0)
@@ -249,29 +265,6 @@ class PiRankLoss(NeuralSortLoss):
         return (chances.mT @ table[:, :, None]).squeeze(2)
 
 
-def _by_width(lists: Lists) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield lists of similar size, by their indices, and the columns of a matrix that the longest may fill.
-
-    The widths are powers of 2 and one and a half of them: a step of Sinkhorn's scaling costs more calls than arithmetic
-    unless lists share it, and a list's width depends on itself alone.
-    """
-
-    def compute() -> list[tuple[Tensor, Tensor]]:
-        sizes = np.diff(lists.limits)
-        power = 2 ** np.floor(np.log2(sizes.clip(min=1))).astype(np.int64)
-        half = power + power // 2
-        widths = np.where(sizes <= power, power, np.where(sizes <= half, half, 2 * power)) * (sizes > 0)
-        return [
-            (
-                torch.from_numpy(np.flatnonzero(widths == width)).to(lists.device, non_blocking=True),
-                torch.arange(width, device=lists.device),
-            )
-            for width in np.unique(widths[sizes > 0]).tolist()
-        ]
-
-    yield from lists._known("widths", compute)
-
-
 def sampled(of: str | RankingLoss, samples: int = 8, temperature: float = 1.0, *, seed: int = 0) -> RankingLoss:
     r"""Return the mean of a loss over random scores, an estimate of its expectation under the Plackett-Luce model.
 
@@ -315,11 +308,18 @@ class SampledLoss(RankingLoss):
         self._generator = torch.Generator("cpu").manual_seed(seed)
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        return self._mean(self.of.of_batch(*self._drawn(scores, relevance, lists), self._facts(relevance, lists)))
+        def repeated(facts: "Facts") -> "Facts":
+            return facts.select(torch.arange(len(lists), device=lists.device).repeat(self.samples))
+
+        if (facts := self.of.facts(relevance, lists)) is not None:
+            known = partial(repeated, facts)
+            facts = known() if may_read(relevance) else lists._known(("facts", self._number), known, relevance)
+        losses = self.of.of_batch(*self._drawn(scores, relevance, lists), facts)
+        return losses.view(self.samples, -1).mean(0)
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         drawn = self._drawn(scores, relevance, lists)
-        return self._mean(self.of.of_weighted_lists(*drawn, weights.repeat(self.samples)))
+        return self.of.of_weighted_lists(*drawn, weights.repeat(self.samples)).view(self.samples, -1).mean(0)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists that are informative for the loss."""
@@ -340,15 +340,3 @@ class SampledLoss(RankingLoss):
             return Lists.of_sizes(lists.sizes.repeat(self.samples))
 
         return noisy, relevance.repeat(self.samples), lists._known(("samples", self.samples), compute)
-
-    def _facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
-        if (facts := self.of.facts(relevance, lists)) is None:
-            return None
-
-        def compute() -> "Facts":
-            return facts.select(torch.arange(len(lists), device=lists.device).repeat(self.samples))
-
-        return compute() if may_read(relevance) else lists._known(("facts", self._number), compute, relevance)
-
-    def _mean(self, losses: Tensor) -> Tensor:
-        return losses.view(self.samples, -1).mean(0)

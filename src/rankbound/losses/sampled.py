@@ -277,8 +277,16 @@ class Violations:
         self._order = descending_order(-scores, lists)
         self._place = torch.empty_like(self._order)
         self._place[self._order] = torch.arange(len(scores), device=scores.device)
+        # The place of each sorted item's first violator, by bisection of its list; exact for any scores.
+        height = self._height.index_select(0, self._order)
+        ends = lists.spread(lists.offsets[1:])
+        last = lists.spread(lists.offsets[:-1]) - 1  # the last place that is known not to violate
+        for power in reversed(range(lists.longest.bit_length())):
+            probe = last + 2**power
+            there = height.index_select(0, probe.clamp(max=len(height) - 1))
+            last = torch.where((probe >= ends) | ((there - height) + margin > 0), last, probe)
         self._first = torch.empty_like(self._order)
-        self._first[self._order] = self._search(self._height.index_select(0, self._order))
+        self._first[self._order] = last + 1
 
     def of(self, targets: Tensor, weights: Tensor) -> Tensor:
         """Return the total of `weights` `(n_items,)` over each target's violators, `(n_targets,)`."""
@@ -303,14 +311,3 @@ class Violations:
         begun.index_add_(0, first, torch.where(self._first < ends, weights.to(torch.float64), 0.0))
         totals = begun + running_sums(begun[None], self._lists.position == 0, self._lists.longest)[0][0]
         return totals.index_select(0, self._place.index_select(0, items))
-
-    def _search(self, height: Tensor) -> Tensor:
-        """Return the place of each sorted item's first violator, by bisection of its list; exact for any scores."""
-        ends = self._lists.spread(self._lists.offsets[1:])
-        last = self._lists.spread(self._lists.offsets[:-1]) - 1  # the last place that is known not to violate
-        for power in reversed(range(self._lists.longest.bit_length())):
-            probe = last + 2**power
-            there = height.index_select(0, probe.clamp(max=len(height) - 1))
-            violates = (there - height) + self._margin > 0
-            last = torch.where((probe >= ends) | violates, last, probe)
-        return last + 1

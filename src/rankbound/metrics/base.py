@@ -485,7 +485,14 @@ class SortedLists:
             return ratio(self.lists.sum(terms), divisor)
         relevant, inside, before, p = self._counts(formula.rel)
         if formula.kind == formulas.AP:
-            return ratio(self.lists.sum(torch.where(relevant, self._precision(inside, before, formula), 0.0)), p)
+            # The mean precision at a relevant item over the ranks of its block within the cut-off.
+            counted = self.size
+            if formula.cutoff is not None:
+                counted = torch.minimum(self.size, (formula.cutoff - self.above).clamp(min=0))
+            reciprocals = _harmonic_difference(self.above, counted)
+            others = (inside - 1).to(torch.float64) / (self.size - 1).clamp(min=1)
+            mean = (before + 1) * reciprocals + others * (counted - (self.above + 1) * reciprocals)
+            return ratio(self.lists.sum(torch.where(relevant, mean / self.size, 0.0)), p)
         if formula.kind == formulas.RANK_SUM:
             mean = self.above + (self.size.to(torch.float64) + 1.0) / 2.0
             total = self.lists.sum(torch.where(relevant, mean, 0.0)) - p * (p + 1.0) / 2.0
@@ -494,29 +501,17 @@ class SortedLists:
         counts = (inside > 0) & (before == 0) & (self.place <= self.size - inside + 1)
         if formula.cutoff is not None:
             counts &= rank <= formula.cutoff
-        chance = torch.where(counts, self._chance_of_first(inside, counts), 0.0)
-        if formula.kind == formulas.HIT:
-            return self.lists.sum(chance)
-        return torch.where(p > 0, self.lists.sum(chance / rank), torch.nan)
-
-    def _precision(self, inside: Tensor, before: Tensor, formula: Formula) -> Tensor:
-        """Return the mean precision at a relevant item over the ranks of its block within the cut-off."""
-        counted = self.size
-        if formula.cutoff is not None:
-            counted = torch.minimum(self.size, (formula.cutoff - self.above).clamp(min=0))
-        reciprocals = _harmonic_difference(self.above, counted)
-        others = (inside - 1).to(torch.float64) / (self.size - 1).clamp(min=1)
-        return ((before + 1) * reciprocals + others * (counted - (self.above + 1) * reciprocals)) / self.size
-
-    def _chance_of_first(self, inside: Tensor, counts: Tensor) -> Tensor:
-        """Return the probability that a block's first relevant item has an item's place, where it can."""
-        table = _log_factorials_on(formulas.table_size(self.lists.longest + 1), self.ranked.device)
+        # The probability that a block's first relevant item has an item's place, where it can.
+        table = table_on(self.ranked.device, formulas.log_factorials, formulas.table_size(self.lists.longest + 1))
         n, m, j = (torch.where(counts, one, 1) for one in (self.size, inside, self.place))
 
         def log_binomial(of: Tensor, k: Tensor) -> Tensor:
             return table.index_select(0, of) - table.index_select(0, k) - table.index_select(0, of - k)
 
-        return (log_binomial(n - j, m - 1) - log_binomial(n, m)).exp()
+        chance = torch.where(counts, (log_binomial(n - j, m - 1) - log_binomial(n, m)).exp(), 0.0)
+        if formula.kind == formulas.HIT:
+            return self.lists.sum(chance)
+        return torch.where(p > 0, self.lists.sum(chance / rank), torch.nan)
 
 
 def _harmonic_difference(start: Tensor, count: Tensor) -> Tensor:
@@ -534,9 +529,10 @@ def _harmonic_on(device: "torch.device") -> Tensor:
     return torch.from_numpy(formulas.HARMONIC).to(device)
 
 
-@lru_cache(maxsize=8)
-def _log_factorials_on(size: int, device: "torch.device") -> Tensor:
-    return torch.from_numpy(formulas.log_factorials(size)).to(device)
+@lru_cache(maxsize=64)
+def table_on(device: "torch.device", table: Callable[..., Floats], *arguments: Any) -> Tensor:
+    """Return a table of numbers of these arguments, on a device."""
+    return torch.from_numpy(table(*arguments)).to(device)
 
 
 class Thresholded(Metric):

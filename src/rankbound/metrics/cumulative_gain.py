@@ -15,7 +15,7 @@ import numpy as np
 from rankbound.kernels import formulas
 from rankbound.kernels.formulas import Array, Floats, Integers, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import SUMMED_RANKS, Metric, Scaled, exp2, formula_of, has_numbers, one_of, ratio
+from rankbound.metrics.base import SUMMED_RANKS, Metric, Scaled, exp2, formula_of, has_numbers, one_of, ratio, table_on
 
 # Powers of 2 between the largest gain and the largest number of a dtype: sums of a million gains don't overflow.
 ROOM_FOR_SUMS = 20
@@ -74,7 +74,7 @@ class AdditiveMetric(Metric):
         return getattr(self, "cutoff", None)
 
     def _totals(self, lists: Lists) -> Tensor:
-        return _totals_on(self, table_size(lists.longest), lists.device)
+        return table_on(lists.device, _totals_of, self, table_size(lists.longest))
 
 
 class GainMetric(AdditiveMetric):
@@ -272,11 +272,6 @@ def _totals_of(metric: AdditiveMetric, size: int) -> Floats:
     ranks = np.arange(1.0, size + 1)
     within = ranks <= (size if metric._cutoff is None else metric._cutoff)
     return np.concatenate(([0.0], np.cumsum(metric.discount_at(torch.from_numpy(ranks)).numpy() * within)))
-
-
-@lru_cache(maxsize=64)
-def _totals_on(metric: AdditiveMetric, size: int, device: "torch.device") -> Tensor:
-    return torch.from_numpy(_totals_of(metric, size)).to(device)
 
 
 def require_gains_that_fit(relevance: Tensor, dtype: "torch.dtype", what: object, power: int = 1) -> None:
