@@ -89,45 +89,28 @@ class ClickModel(ABC):
 class PositionBased(ClickModel):
     r"""Position-based model: rank r is examined with probability $\theta_r = r^{-\eta}$ (Joachims et al. 2017).
 
+    With trust in the ranking, an unattractive item of a high rank is clicked as well (Agarwal et al. 2019):
+    $P(\mathrm{click}) = \theta_r (\gamma + \epsilon_r (1 - \gamma))$, $\epsilon_r$ = `trust` / r.
+
     Args:
         noise: the attraction of items of grade 0.
         eta: the strength of the bias; 0 is none.
+        trust: the probability that an unattractive item is clicked when it is examined at rank 1; 0.65 in the paper.
 
     >>> rb.clicks.PositionBased(eta=1.0).propensities(3).round(2)
     array([1.  , 0.5 , 0.33])
     """
 
     eta: float = 1.0
+    trust: float = 0.0
 
     def propensities(self, n: int) -> Floats:
         """Return the probabilities of examination of the first n ranks."""
         return np.asarray(np.arange(1, n + 1, dtype=np.float64) ** -self.eta)
 
     def clicks(self, attraction: Floats, rank: Integers, offsets: Integers, draws: Generator) -> Mask:
-        return draws.random(len(rank)) < rank**-self.eta * self._seen(attraction, rank)
-
-    def _seen(self, attraction: Floats, rank: Integers) -> Floats:
-        return attraction
-
-
-@dataclass(frozen=True)
-class TrustBias(PositionBased):
-    r"""Position bias, and trust in the ranking: an unattractive item of a high rank is clicked as well.
-
-    $P(\mathrm{click}) = \theta_r (\gamma + \epsilon_r (1 - \gamma))$, $\epsilon_r$ = `trust` / r (Agarwal et al. 2019).
-
-    Args:
-        noise, eta: as in `PositionBased`.
-        trust: the probability that an unattractive item is clicked when it is examined at rank 1.
-
-    >>> rb.clicks.TrustBias(trust=0.5).propensities(1)
-    array([1.])
-    """
-
-    trust: float = 0.65
-
-    def _seen(self, attraction: Floats, rank: Integers) -> Floats:
-        return attraction + self.trust / rank * (1 - attraction)
+        trusted = attraction + self.trust / rank * (1 - attraction)
+        return draws.random(len(rank)) < rank**-self.eta * trusted
 
 
 @dataclass(frozen=True)
