@@ -302,11 +302,17 @@ def dual_learning(
     columns = torch.as_tensor(np.asarray(features, np.float64))
     if len(columns) != log.limits[-1]:
         raise ValueError(f"features: found {len(columns)} rows, expected {log.limits[-1]}, one per item")
-    item, rank, clicks, offsets = _distinct(log)
+    # The distinct rankings that were shown, with their clicks: two have the same key by a chance of 1 in 2^64.
+    mixed = (log.item.astype(np.uint64) * _MIXING + log.rank.astype(np.uint64)) * _MIXING
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * _MIXING
+    _, distinct, which = np.unique(np.add.reduceat(mixed, log.offsets[:-1]), return_index=True, return_inverse=True)
+    rows, offsets = rows_of_lists(log.offsets, distinct)
+    row = offsets[which].repeat(np.diff(log.offsets)) + log.rank - 1
+    clicks = np.bincount(row, log.clicked, len(rows)).astype(np.float64)
     draws, lists = torch.Generator().manual_seed(seed), Lists(torch.from_numpy(offsets))
     coefficients = (torch.randn(columns.shape[1], generator=draws, dtype=torch.float64) * 0.01).requires_grad_()
     logits = torch.zeros(int(log.rank.max()), dtype=torch.float64, requires_grad=True)
-    shown, ranks = columns[torch.from_numpy(item)], torch.from_numpy(rank - 1)
+    shown, ranks = columns[torch.from_numpy(log.item[rows])], torch.from_numpy(log.rank[rows] - 1)
     first, counts = torch.from_numpy(offsets[:-1]), torch.from_numpy(clicks)
     optimiser = torch.optim.Adam([coefficients, logits], lr=learning_rate)
     for _ in range(epochs):
@@ -408,18 +414,6 @@ def counterfactual(
     filled = (np.bincount(log.lists, minlength=len(sums)) > 0) & (np.diff(log.limits) > 0)
     divisor = np.where(sums > 0, sums, np.nan) if estimator == "snips" else 1.0
     return np.asarray(np.where(filled, up - down, np.nan) / divisor)
-
-
-def _distinct(log: ClickLog) -> tuple[Integers, Integers, Floats, Integers]:
-    """Return items, ranks and clicks of the distinct rankings that were shown, and their limits."""
-    mixed = (log.item.astype(np.uint64) * _MIXING + log.rank.astype(np.uint64)) * _MIXING
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * _MIXING
-    # Two rankings have the same key by a chance of 1 in 2^64.
-    keys = np.add.reduceat(mixed, log.offsets[:-1])
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    rows, offsets = rows_of_lists(log.offsets, first)
-    clicks = np.bincount(offsets[which].repeat(np.diff(log.offsets)) + log.rank - 1, log.clicked, len(rows))
-    return log.item[rows], log.rank[rows], clicks.astype(np.float64), offsets
 
 
 def _maximised(counts: Counts, design: Floats | None, rounds: int, tolerance: float) -> Floats:

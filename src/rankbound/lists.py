@@ -83,11 +83,9 @@ class Lists:
         if tensor.is_floating_point() or tensor.dtype == torch.bool:
             raise ValueError(f"offsets: found dtype {tensor.dtype}, expected integers")
         limits = tensor.to(torch.int64)
-        if values:
-            _require_limits(limits, n_items)
-        elif tensor.is_cpu:
-            # Sums over lists that end elsewhere would read any memory, and on a CPU no comparison waits.
-            _require_limits(limits.numpy(), n_items)
+        # Sums over lists that end elsewhere would read any memory, and on a CPU no comparison waits.
+        if values or tensor.is_cpu:
+            _require_limits(limits if values else limits.numpy(), n_items)
         # Lists stay the same, with all that is known of them.
         if isinstance(offsets, Lists) and limits is tensor and offsets.__dict__.get("n_items", n_items) == n_items:
             lists = offsets
@@ -273,7 +271,13 @@ class Lists:
 
     def running_sum(self, values: Tensor) -> Tensor:
         """Return the sum of its list's values up to and including each item, which depends on that list alone."""
-        if not values.is_floating_point() or (values.is_cpu and _are_exact_in_sums(values)):
+        exact = not values.is_floating_point()
+        if not exact and values.is_cpu:
+            # Whole numbers have sums without rounding, in any order, up to some size.
+            constant, limit = values.detach(), 2 / torch.finfo(values.dtype).eps
+            is_whole = bool((constant == constant.trunc()).all())
+            exact = is_whole and float(constant.to(torch.float64).abs().sum()) <= limit
+        if exact:
             total = values.cumsum(0)
             before = torch.cat([total.new_zeros(1), total]).index_select(0, self.offsets[:-1])
             return total - self.spread(before)
@@ -533,11 +537,6 @@ def as_tensor(
     return tensor.to(device)
 
 
-def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
-    """Return `values` as a flat tensor of constants, one per score, on the scores' device."""
-    return as_tensor(values, name, len(scores), scores.device).detach()
-
-
 def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Tensor:
     """Return `count` weights as constants in the dtype and on the device of `beside`.
 
@@ -668,13 +667,6 @@ def _require_limits(offsets: Tensor | npt.NDArray[np.int64], n_items: int) -> No
             f"offsets: entry {place + 1} ({int(offsets[place + 1])}) is below entry {place} ({int(offsets[place])}); "
             "expected offsets that never descend"
         )
-
-
-def _are_exact_in_sums(values: Tensor) -> bool:
-    """Return true for whole numbers whose sums are exact in their dtype, in any order."""
-    constant = values.detach()
-    limit = 2 / torch.finfo(values.dtype).eps
-    return bool((constant == constant.trunc()).all()) and float(constant.to(torch.float64).abs().sum()) <= limit
 
 
 def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:

@@ -457,6 +457,11 @@ class Boxes:
             after = torch.where(lists.sizes > 0, last_row + 1, self._n_rows)
             starts = torch.zeros(self._n_rows + 1, dtype=torch.bool, device=row.device)
             self._starts = starts.index_fill_(0, torch.cat([first, after]), True)[:-1]
+        # The polynomials T_0 .. T_(order-1) at each item.
+        basis = local.new_empty(order, len(local))
+        basis[0], basis[1], double = 1, local, 2 * local
+        for degree in range(2, order):
+            torch.mul(double, basis[degree - 1], out=basis[degree]).sub_(basis[degree - 2])
         occupied = torch.zeros(self._n_rows, dtype=torch.int64, device=row.device)
         occupied[row] = 1
         place = (occupied.cumsum(0) - 1).index_select(0, row)
@@ -465,7 +470,7 @@ class Boxes:
         else:
             # As many as there may be; the last ones are any row.
             self._occupied = torch.full_like(row, BAND).index_copy_(0, place, row)
-        self._all = Points(row, _chebyshev(local, order), place, 2 * steps + local)
+        self._all = Points(row, basis.T.contiguous(), place, 2 * steps + local)
 
     def points(self, items: Tensor | None = None) -> Points:
         """Return the items with these indices (`None`: all) as points."""
@@ -483,7 +488,12 @@ class Boxes:
 
     def at(self, targets: Points, kernel: Kernel, moments: Tensor) -> Tensor:
         """Return the kernel sums over the sources of `moments` at each target, `(n_targets, c)`."""
-        expansion = _banded_product(moments, kernel_matrix(kernel, moments.device, moments.shape[2]), self._occupied)
+        # The local expansions of the occupied rows, from the moments of all rows within the band.
+        order, matrix = moments.shape[2], kernel_matrix(kernel, moments.device, moments.shape[2])
+        bands = moments.flatten(1).unfold(1, (2 * BAND + 1) * order, order)
+        chunks = torch.split(self._occupied, ROWS_PER_CHUNK)
+        parts = [bands.index_select(1, rows - BAND) @ matrix for rows in chunks]
+        expansion = torch.cat(parts, 1) if parts else moments.new_zeros(len(moments), 0, order)
         sums = torch.stack([(field.index_select(0, targets.place) * targets.basis).sum(1) for field in expansion], 1)
         if self._starts is None or not (kernel.linear or kernel.above or kernel.below):
             return sums
@@ -585,22 +595,3 @@ def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
     row[order] = ordered_rows
     last_row = torch.cat([ordered_rows.new_zeros(1), ordered_rows])[lists.offsets[1:]]
     return row, last_row
-
-
-def _banded_product(moments: Tensor, kernel: Tensor, rows: Tensor) -> Tensor:
-    """Return the local expansions `(c, n, order)` of `rows` from the moments of all rows within the band."""
-    order = moments.shape[2]
-    bands = moments.flatten(1).unfold(1, (2 * BAND + 1) * order, order)
-    parts = [bands.index_select(1, part - BAND) @ kernel for part in torch.split(rows, ROWS_PER_CHUNK)]
-    return torch.cat(parts, 1) if parts else moments.new_zeros(len(moments), 0, order)
-
-
-def _chebyshev(local: Tensor, order: int) -> Tensor:
-    """Return the polynomials T_0 .. T_(order-1) at `local`, `(n, order)`."""
-    basis = local.new_empty(order, len(local))
-    basis[0] = 1
-    basis[1] = local
-    double = 2 * local
-    for degree in range(2, order):
-        torch.mul(double, basis[degree - 1], out=basis[degree]).sub_(basis[degree - 2])
-    return basis.T.contiguous()

@@ -57,7 +57,15 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
         raise ValueError(f"{what} {text!r}: expected a text such as {EXAMPLES[what]}")
     name, inside, cutoff = match.groups()
     parameters: dict[str, str] = {}
-    for part in _top_level_parts(inside or ""):
+    depth, parts = 0, [""]
+    for letter in inside or "":
+        depth += (letter == "(") - (letter == ")")
+        # Commas inside parentheses part nothing.
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    for part in parts if inside else ():
         key, separator, value = (piece.strip() for piece in part.partition("="))
         if not separator:
             raise ValueError(f"{what} {text!r}: expected parameters as name=value, found ({inside})")
@@ -107,7 +115,7 @@ def text_of(named: Any) -> str:
     """Return the object's text: its class's name, the parameters that differ from their defaults, the cut-off."""
     kind: Any = type(named)
     parts = [
-        f"{key}={_written(value)}"
+        f"{key}={str(value).lower() if isinstance(value, bool) else str(value).removesuffix('.0')}"
         for key, parameter in _parameters(kind).items()
         if key != CUTOFF and (value := getattr(named, key)) != parameter.default
     ]
@@ -267,18 +275,6 @@ def _parameters(kind: Hashable) -> "Mapping[str, Parameter]":
     return signature(kind, eval_str=True).parameters
 
 
-def _top_level_parts(inside: str) -> Iterator[str]:
-    """Yield the parts between commas, ignoring commas inside parentheses."""
-    depth, start = 0, 0
-    for place, letter in enumerate(inside):
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            yield inside[start:place]
-            start = place + 1
-    if inside:
-        yield inside[start:]
-
-
 def _typed(value: str, kind: Any, where: str, key: str) -> Any:
     if isinstance(kind, UnionType):  # `int | None`
         kind = next(member for member in kind.__args__ if member is not type(None))
@@ -292,7 +288,3 @@ def _typed(value: str, kind: Any, where: str, key: str) -> Any:
         return kind(value)
     except ValueError:
         raise ValueError(f"{where}: found {key}={value}, expected {kind.__name__}") from None
-
-
-def _written(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")

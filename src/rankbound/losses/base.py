@@ -182,7 +182,8 @@ class RankingLoss(nn.Module, ABC):
         self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, validate: bool
     ) -> tuple[Tensor, Lists]:
         """Return the relevance and the lists; raise what `forward` raises, and warn of relevance in fractions."""
-        grades = checks.beside(checks.as_tensor(scores, "scores"), relevance, "relevance")
+        n_items = len(checks.as_tensor(scores, "scores"))
+        grades = checks.as_tensor(relevance, "relevance", n_items, scores.device).detach()
         if not scores.is_floating_point():
             raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
         if validate:

@@ -300,7 +300,7 @@ def _values_of(
     flat = checks.as_tensor(scores, "scores").detach()
     if flat.is_meta:
         raise ValueError("scores: found a tensor on meta, which holds no numbers; expected one on another device")
-    grades = checks.beside(flat, relevance, "relevance")
+    grades = checks.as_tensor(relevance, "relevance", len(flat), flat.device).detach()
     if weights is not None:
         checks.require_grades(grades)
         exact = grades.to(torch.float64)
