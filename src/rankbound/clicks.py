@@ -426,7 +426,7 @@ def _maximised(counts: Counts, design: Floats | None, rounds: int, tolerance: fl
     theta = 1 / np.arange(1, n_ranks + 1)
     gamma = np.full(int(item.max()) + 1 if design is None else len(design), 0.5)
     coefficients, left = np.zeros(0 if design is None else design.shape[1]), shown - clicked
-    of_rank = np.bincount(rank - 1, shown, n_ranks)
+    ridge, of_rank = _RIDGE * np.eye(len(coefficients)), np.bincount(rank - 1, shown, n_ranks)
     of_item = np.bincount(item, shown, len(gamma))
     for _ in range(rounds):
         examined, attracted = theta[rank - 1], gamma[item]
@@ -437,22 +437,19 @@ def _maximised(counts: Counts, design: Floats | None, rounds: int, tolerance: fl
         if design is None:
             relevant = (positive / of_item.clip(LEAST)).clip(LEAST, 1 - LEAST)
         else:
-            coefficients, relevant = _logistic(design, np.asarray(positive), np.asarray(of_item), coefficients)
+            # A few steps of Newton's method of a logistic regression.
+            odds = 1 / (1 + np.exp(-(design @ coefficients).clip(-30, 30)))
+            for _ in range(_NEWTON_STEPS):
+                curvature = (design * (of_item * odds * (1 - odds))[:, None]).T @ design + ridge
+                slope = design.T @ (positive - of_item * odds) - _RIDGE * coefficients
+                coefficients = coefficients + np.linalg.solve(curvature, slope)
+                odds = 1 / (1 + np.exp(-(design @ coefficients).clip(-30, 30)))
+            relevant = odds
         change = max(np.abs(new / new[0] - theta / theta[0]).max(), np.abs(relevant - gamma).max())
         theta, gamma = new, relevant
         if change < tolerance:
             break
     return np.asarray(theta / theta[0])
-
-
-def _logistic(design: Floats, positive: Floats, total: Floats, start: Floats) -> tuple[Floats, Floats]:
-    """Return the coefficients after a few steps of Newton's method, and the probabilities."""
-    odds = 1 / (1 + np.exp(-(design @ start).clip(-30, 30)))
-    for _ in range(_NEWTON_STEPS):
-        curvature = (design * (total * odds * (1 - odds))[:, None]).T @ design + _RIDGE * np.eye(len(start))
-        start = start + np.linalg.solve(curvature, design.T @ (positive - total * odds) - _RIDGE * start)
-        odds = 1 / (1 + np.exp(-(design @ start).clip(-30, 30)))
-    return start, odds
 
 
 def _require_connected(item: Integers, rank: Integers) -> None:

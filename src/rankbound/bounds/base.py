@@ -185,7 +185,8 @@ class Distribution(Bound):
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         some, index = facts.of_several_scores
-        bounded = some.distribution(value.index_select(-1, index), self.gain)
+        assert some.distribution is not None
+        bounded = some.distribution(value.index_select(-1, index), some, self.gain)
         of_one_score = torch.where(value >= facts.minimum, 1.0, 0.0).to(value)
         undefined = value.isnan() | facts.minimum.isnan()
         return torch.where(undefined, torch.nan, of_one_score).index_copy(-1, index, bounded)

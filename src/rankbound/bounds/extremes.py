@@ -172,7 +172,7 @@ class Facts:
     def __init__(
         self, metric: Metric, relevance: Tensor, lists: Lists | None, distribution: CumulativeDistribution | None = None
     ) -> None:
-        self.metric, self._relevance, self._distribution = metric, relevance, distribution
+        self.metric, self._relevance, self.distribution = metric, relevance, distribution
         self._lists: Any = lists
         self._whole: tuple[Facts, Tensor] | None = None
         self.looked_up: tuple[Any, ...] = (None,)
@@ -188,7 +188,7 @@ class Facts:
 
     def select(self, index: Tensor) -> "Facts":
         """Return the facts about some of the lists, taken from these, which are computed once."""
-        some = Facts(self.metric, self._relevance, self._lists, self._distribution)
+        some = Facts(self.metric, self._relevance, self._lists, self.distribution)
         some._whole = self, index
         return some
 
@@ -197,11 +197,6 @@ class Facts:
         """The facts about the lists whose orders differ in score, and the indices of these lists."""
         index = torch.nonzero(self.orders_differ).squeeze(1)
         return self.select(index), index
-
-    def distribution(self, values: Tensor, gain: Any) -> Tensor:
-        """Return the CDF of the metric at each list's value."""
-        assert self._distribution is not None
-        return self._distribution(values, self, gain)
 
     @_per_list
     def informative(self) -> Tensor:

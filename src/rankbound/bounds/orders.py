@@ -25,6 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from math import ceil, comb, floor, inf, log, log2, pi
 from typing import Any
 
@@ -318,8 +319,13 @@ def closed_form(metric: Metric, orders: RandomOrders) -> Atoms | None:
         if discounts[0] == 0 or discounts[k:].any():
             return None
         hits = np.arange(max(0, k - (n - p)), min(k, p) + 1)
-        normaliser = float(metric.binary_normaliser(np.array([p]))[0])
-        return Atoms(hits * discounts[0] / normaliser, orders.chances_of_hits(k, hits))
+        values = hits * discounts[0] / float(metric.binary_normaliser(np.array([p]))[0])
+        if not orders.is_uniform:
+            return Atoms(values, next(islice(orders.chances_before(), k, None))[hits])
+        taken, left = (k - hits[:-1]) * (p - hits[:-1]), hits[1:] * (n - k - p + hits[1:])
+        logs = np.concatenate([[0.0], np.cumsum(np.log(taken) - np.log(left))])
+        sizes = np.exp(logs - logs.max())
+        return Atoms(values, sizes / sizes.sum())
     if type(metric) not in (precision.ReciprocalRank, precision.Hit):
         return None
     # Those of the ranks 1 .. N - P + 1 of the first relevant item.

@@ -218,32 +218,29 @@ class ScoreDistribution:
         if self.tilt != 1:
             tolerated = max(tolerated, sampling_error(self.samples))
         bins, best = orders.number_of_bins(self.maximum - self.minimum, self.sd), self
+        integers, span = counts_pairs(self.metric), self.maximum - self.minimum
+        steps = np.concatenate([[0.0], np.cumsum(self.probability)])
         while bins <= min(orders.MOST_BINS, len(self.support)):
-            binned = self._in_bins(bins)
+            start, width, count = self.minimum, span / bins, bins
+            if integers:
+                width = max(1.0, span // bins)
+                start, count = self.minimum - 0.5, ceil((span + 1) / width)
+            place = np.clip(((self.support - start) / width).astype(np.int64), 0, count - 1)
+            mass: Floats = np.bincount(place, self.probability, minlength=count).astype(np.float64)
+            # The step CDF and the piecewise linear one differ most at a score, on one side of it; those of integers
+            # half a unit above it, where the bins end and their CDF is evaluated.
+            edges, below = start + width * np.arange(count + 1), np.concatenate([[0.0], np.cumsum(mass)])
+            linear = np.interp(self.support + 0.5 * integers, edges, below)
+            changes = np.abs(linear - steps[1:]) if integers else np.abs([linear - steps[1:], linear - steps[:-1]])
+            middles = np.asarray(start + width * (np.arange(count) + 0.5), np.float64)
+            error = self.error + float(changes.max())
+            binned = replace(self, support=middles, probability=mass, width=width, error=error)
             if binned.error - self.error <= orders.LARGEST_ERROR:
                 return binned
             if best is self and binned.error - self.error <= tolerated:
                 best = binned
             bins *= 2
         return best
-
-    def _in_bins(self, bins: int) -> "ScoreDistribution":
-        """Return the distribution in about as many bins.
-
-        The step CDF and the piecewise linear one differ most at a score, on one side of it; those of integers half a
-        unit above it, where the bins end and their CDF is evaluated.
-        """
-        integers, start, width = counts_pairs(self.metric), self.minimum, (self.maximum - self.minimum) / bins
-        if integers:
-            width = max(1.0, (self.maximum - self.minimum) // bins)
-            start, bins = self.minimum - 0.5, ceil((self.maximum - self.minimum + 1) / width)
-        place = np.clip(((self.support - start) / width).astype(np.int64), 0, bins - 1)
-        mass: Floats = np.bincount(place, self.probability, minlength=bins).astype(np.float64)
-        edges, steps = start + width * np.arange(bins + 1), np.concatenate([[0.0], np.cumsum(self.probability)])
-        linear = np.interp(self.support + 0.5 * integers, edges, np.concatenate([[0.0], np.cumsum(mass)]))
-        changes = np.abs(linear - steps[1:]) if integers else np.abs([linear - steps[1:], linear - steps[:-1]])
-        middles = np.asarray(start + width * (np.arange(bins) + 0.5), np.float64)
-        return replace(self, support=middles, probability=mass, width=width, error=self.error + float(changes.max()))
 
     @property
     def profile(self) -> Profile:

@@ -20,7 +20,6 @@ float64.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice
 from math import comb, inf, log, sqrt
 from typing import Any, NamedTuple
 
@@ -121,16 +120,6 @@ class RandomOrders:
             before = before - relevant
             before[1:] += relevant[:-1]
         yield before
-
-    def chances_of_hits(self, k: int, hits: Integers) -> Floats:
-        """Return the probabilities of all possible numbers of relevant items among the first k ranks."""
-        if not self.is_uniform:
-            return next(islice(self.chances_before(), k, None))[hits]
-        fewer = hits[:-1]
-        taken, left = (k - fewer) * (self.p - fewer), (fewer + 1) * (self.n - k - self.p + fewer + 1)
-        logs = np.concatenate([[0.0], np.cumsum(np.log(taken) - np.log(left))])
-        sizes = np.exp(logs - logs.max())
-        return np.asarray(sizes / sizes.sum())
 
     def drawn(self, samples: int, seed: int) -> Iterator[Mask]:
         """Yield flags `(rows, n)` of the relevant ranks of `samples` random orders, which the numbers alone decide."""

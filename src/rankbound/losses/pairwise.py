@@ -119,8 +119,8 @@ class LinkLoss(PairLoss):
     def _totals(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         (parts, places), unit, lists = self._parts(scores.detach(), pairs), self.unit * self.temperature, pairs.lists
         if not (scores.requires_grad and torch.is_grad_enabled()):
-            return lists.sum(joined([part.losses() for part in parts], places)).to(scores.dtype)
-        losses, gradient = joined([part.losses_and_gradient() for part in parts], places)
+            return lists.sum(joined([part.losses()[0] for part in parts], places)).to(scores.dtype)
+        losses, gradient = joined([part.losses(with_gradient=True) for part in parts], places)
 
         def hessian_product(direction: Tensor) -> Tensor:
             bent = [part.hessian_product(direction[items]) for part, items in zip(parts, places, strict=True)]
@@ -298,22 +298,16 @@ class _LinkSums:
         self._scores, self._pairs, self._temperature, self._method = scores, pairs, temperature, method
         self._kernel, self._slope, self._bend = link
 
-    def losses(self) -> Tensor:
-        """Return the sums of the kernel; each pair counts at its better item."""
+    def losses(self, with_gradient: bool = False) -> Tensor:
+        """Return the sums of the kernel, where each pair counts at its better item, and the gradient of their total."""
+        kernels, pushed = (self._kernel, self._slope)[: 1 + with_gradient], self._slope if with_gradient else None
         if self._method == _DIRECT:
-            return self._direct((self._kernel,))[0]
-        return self._over_grades(self._boxes(), (self._kernel,))[0]
-
-    def losses_and_gradient(self) -> Tensor:
-        """Return `losses` and the gradient of their total, `(2, n_items)`."""
-        kernels = self._kernel, self._slope
-        if self._method == _DIRECT:
-            losses, lower, higher = self._direct(kernels, pushed=self._slope)
+            losses, *slopes = self._direct(kernels, pushed)
         else:
             boxes = self._boxes()
-            losses, lower = self._over_grades(boxes, kernels)
-            higher = self._over_grades(boxes, kernels[1:], higher=True)[0]
-        return torch.stack([losses, higher - lower])
+            losses, *slopes = self._over_grades(boxes, kernels)
+            slopes += [*self._over_grades(boxes, kernels[1:], higher=True)] if with_gradient else []
+        return torch.stack([losses, slopes[1] - slopes[0]]) if with_gradient else losses[None]
 
     def curvature(self, factor: Tensor | None = None) -> Tensor:
         """Return the second derivative of the total with respect to each item's score.

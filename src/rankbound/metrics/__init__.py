@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from rankbound.kernels.formulas import Array
 from rankbound.lazy import ArrayLike, Tensor
 from rankbound.metrics.base import Metric, values_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric
@@ -133,23 +132,20 @@ def metrics_of(
     if grades is not None and untold:
         relevance = grades(list(chosen.values()))
         array = np.asarray(relevance.detach().cpu() if hasattr(relevance, "detach") else relevance)
-        chosen |= {place: _told_by(array, str(texts[place]), why) for place, why in untold.items()}
+        for place, why in untold.items():
+            text = str(texts[place])
+            if not isinstance(why, MeaningsError):
+                name, parameters, cutoff = split_text(text)
+                highest = f"{array.max(initial=0):g}"
+                ways = ",".join([*(f"{key}={value}" for key, value in parameters.items()), f"max={highest}"])
+                instead = f"{name}({ways})" + (f"@{cutoff}" if cutoff else "")
+                raise ValueError(f"{why}, the highest grade of the scale; {highest} is that of these items: {instead}")
+            if not np.isin(array, (0, 1)).all() or (alike := why.of_binary()) is None:
+                raise why
+            message = f"metric {text!r}: all grades are 0 or 1, for which its meanings are one: evaluated as {alike}"
+            warnings.warn(message, stacklevel=3)
+            chosen[place] = metric(alike)
     return [chosen[place] for place in range(len(texts))]
-
-
-def _told_by(grades: Array, text: str, why: ValueError) -> Metric:
-    """Return the metric of a text that needs grades; raise why it does, with what they say, if they don't tell."""
-    if isinstance(why, MeaningsError):
-        if not np.isin(grades, (0, 1)).all() or (alike := why.of_binary()) is None:
-            raise why
-        message = f"metric {text!r}: all grades are 0 or 1, for which its meanings are one: evaluated as {alike}"
-        warnings.warn(message, stacklevel=4)
-        return metric(alike)
-    name, parameters, cutoff = split_text(text)
-    highest = f"{grades.max(initial=0):g}"
-    ways = ",".join([*(f"{key}={value}" for key, value in parameters.items()), f"max={highest}"])
-    instead = f"{name}({ways})" + (f"@{cutoff}" if cutoff else "")
-    raise ValueError(f"{why}, the highest grade of the scale; {highest} is that of these items: {instead}")
 
 
 __all__ = ["AdditiveMetric", "Metric", "RunMetric", "evaluate", "metric", "metrics_of"]
