@@ -24,9 +24,6 @@ from rankbound.metrics import Metric
 from rankbound.metrics import metric as metric_of
 from rankbound.texts import require_one_of
 
-ESTIMATORS = ("ips", "snips", "dr")
-GAINS = ("DCG", "CG")
-
 Counts = tuple[Integers, Integers, Floats, Floats]
 """Items and ranks that occur together, how often they were shown, and clicked."""
 
@@ -401,9 +398,9 @@ def counterfactual(
     Raises:
         ValueError: as `estimated_relevance`, or for a metric that is no sum of gains.
     """
-    require_one_of("estimator", estimator, ESTIMATORS)
+    require_one_of("estimator", estimator, ("ips", "snips", "dr"))
     chosen = metric_of(metric) if isinstance(metric, str) else metric
-    if chosen.name not in GAINS:
+    if chosen.name not in ("DCG", "CG"):
         raise ValueError(f"metric: found {chosen}, expected a sum of gains without a normaliser: DCG or CG")
     how = "dr" if estimator == "dr" else "ips"
     labels = estimated_relevance(log, propensities, floor=floor, prior=prior, estimator=how)

@@ -11,9 +11,6 @@ from contextlib import suppress
 
 from rankbound.texts import split_text, unknown_name
 
-Parts = tuple[str, dict[str, str], int | None]
-"""A metric of this library as `split_text` returns it: name, texts of the parameters, cut-off."""
-
 _SAME = (
     "nDCG", "AP", "RR", "P", "Recall", "Rprec", "IPrec", "Bpref", "infAP", "SetP", "SetR", "SetF", "SetAP", "SetRelP",
     "Judged", "RBP", "ERR", "SDCG", "INSQ", "INST", "Compat", "alpha_nDCG", "alpha_DCG", "ERR_IA", "nERR_IA", "P_IA",
@@ -42,8 +39,10 @@ DEEPEST_OF_CWL = 1000
 GDEVAL_SCALE = "4"
 
 
-def of_ir_measures(text: str) -> Parts:
+def of_ir_measures(text: str) -> tuple[str, dict[str, str], int | None]:
     """Return the metric equal to the measure `text` of ir_measures: `nDCG@10` is `nDCG(gain=linear)@10` here.
+
+    It has the parts that `split_text` returns: name, texts of the parameters, cut-off.
 
     Raises:
         ValueError: for an unknown measure, or one without a counterpart here, with the reason.

@@ -85,7 +85,26 @@ class Lists:
         limits = tensor.to(torch.int64)
         # Sums over lists that end elsewhere would read any memory, and on a CPU no comparison waits.
         if values or tensor.is_cpu:
-            _require_limits(limits if values else limits.numpy(), n_items)
+            known = limits if values else limits.numpy()
+            first, last, falls = int(known[0]), int(known[-1]), known[1:] < known[:-1]
+            if first != 0 or last != n_items:
+                hint = ""
+                if int(known.sum()) == n_items and int(known.min()) >= 0:
+                    hint = "; these are sizes of lists: pass rankbound.Lists.of_sizes(sizes).offsets"
+                elif len(known) == n_items:
+                    hint = (
+                        "; there is one per item: pass the index of each list's first item, and the number of items at "
+                        "the end, or for ids, rankbound.Lists.from_ids(ids).offsets"
+                    )
+                raise ValueError(
+                    f"offsets: found {first} .. {last}, expected 0 .. {n_items} (the number of items){hint}"
+                )
+            if bool(falls.any()):
+                place = int(falls.nonzero()[0][0])
+                raise ValueError(
+                    f"offsets: entry {place + 1} ({int(known[place + 1])}) is below entry {place} "
+                    f"({int(known[place])}); expected offsets that never descend"
+                )
         # Lists stay the same, with all that is known of them.
         if isinstance(offsets, Lists) and limits is tensor and offsets.__dict__.get("n_items", n_items) == n_items:
             lists = offsets
@@ -211,24 +230,28 @@ class Lists:
         known: _Result = self._kept[key][2]
         return known
 
-    def _shares(self, kinds: npt.NDArray[Any]) -> "list[tuple[Any, Tensor | slice, Lists]]":
-        """Return the lists of each of the `kinds` `(n_lists,)`: the kind, the lists' items, and their limits."""
+    def _shares(self, kinds: Tensor | npt.NDArray[Any]) -> "list[tuple[Any, Tensor | slice, Lists]]":
+        """Return the lists of each of the `kinds` `(n_lists,)`: the kind, the lists' items, and their limits.
+
+        Those of an array, which sizes decide, are kept; those of a tensor are not, since scores decide it.
+        """
+        known = kinds.cpu().numpy() if isinstance(kinds, Tensor) else kinds
 
         def compute() -> "list[tuple[Any, Tensor | slice, Lists]]":
-            chosen, sizes = np.unique(kinds).tolist() or [0], np.diff(self.limits)
+            chosen, sizes = np.unique(known).tolist() or [0], np.diff(self.limits)
             shares: list[tuple[Any, Tensor | slice, Lists]] = []
             if len(chosen) == 1:
                 return [(chosen[0], slice(None), self)]
-            of_items = np.repeat(kinds, sizes)
+            of_items = np.repeat(known, sizes)
             for kind in chosen:
-                items, own = np.flatnonzero(of_items == kind), sizes[kinds == kind]
+                items, own = np.flatnonzero(of_items == kind), sizes[known == kind]
                 limits = np.append(0, own.cumsum())
                 lists = Lists(torch.from_numpy(limits).to(self.device, non_blocking=True))
                 lists.__dict__.update(n_items=len(items), limits=limits)
                 shares.append((kind, torch.from_numpy(items).to(self.device, non_blocking=True), lists))
             return shares
 
-        return self._known(("shares", kinds.tobytes()), compute)
+        return compute() if isinstance(kinds, Tensor) else self._known(("shares", known.tobytes()), compute)
 
     def _places(self, chosen: npt.NDArray[np.bool_]) -> Tensor:
         """Return the indices of the lists where the mask `(n_lists,)` is true, on the lists' device."""
@@ -646,27 +669,6 @@ def on_cpu(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _R
             return function(*arguments, **keywords)
 
     return call
-
-
-def _require_limits(offsets: Tensor | npt.NDArray[np.int64], n_items: int) -> None:
-    """Raise `ValueError` for offsets that are not limits of lists, with advice for sizes or indices of lists."""
-    first, last, falls = int(offsets[0]), int(offsets[-1]), offsets[1:] < offsets[:-1]
-    if first != 0 or last != n_items:
-        hint = ""
-        if int(offsets.sum()) == n_items and int(offsets.min()) >= 0:
-            hint = "; these are sizes of lists: pass rankbound.Lists.of_sizes(sizes).offsets"
-        elif len(offsets) == n_items:
-            hint = (
-                "; there is one per item: pass the index of each list's first item, and the number of items at the "
-                "end, or for ids, rankbound.Lists.from_ids(ids).offsets"
-            )
-        raise ValueError(f"offsets: found {first} .. {last}, expected 0 .. {n_items} (the number of items){hint}")
-    if bool(falls.any()):
-        place = int(falls.nonzero()[0][0])
-        raise ValueError(
-            f"offsets: entry {place + 1} ({int(offsets[place + 1])}) is below entry {place} ({int(offsets[place])}); "
-            "expected offsets that never descend"
-        )
 
 
 def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:

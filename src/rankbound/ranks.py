@@ -175,7 +175,7 @@ def orders_of_ties(blocks: TieBlocks, relevance: Tensor, lists: Lists, most: int
     run_grades = grades[begins]
     run_sizes = torch.bincount(begins.cumsum(0) - 1, minlength=len(run_grades))
     runs = Lists.of_sizes(torch.bincount(blocks.block[begins], minlength=len(blocks.size)))
-    log_ways = _log_factorial(blocks.size) - runs.sum(_log_factorial(run_sizes))
+    log_ways = torch.lgamma(blocks.size.double() + 1) - runs.sum(torch.lgamma(run_sizes.double() + 1))
     # The logarithm of the number of orders that each list's ties admit, (n_lists,).
     log_orders = blocks.lists.sum(log_ways)
     few = log_orders <= log(most) + _ROUNDING
@@ -278,7 +278,3 @@ def _by_list(order: Tensor, lists: Lists) -> Tensor:
         digits = (lists.segment[order] >> shift).numpy().astype(np.uint16)
         order = order[torch.from_numpy(np.argsort(digits, kind="stable"))]
     return order
-
-
-def _log_factorial(number: Tensor) -> Tensor:
-    return torch.lgamma(number.to(torch.float64) + 1)

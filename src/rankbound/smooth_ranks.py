@@ -30,7 +30,7 @@ from torch.nn import functional
 from rankbound import lists as checks
 from rankbound.gradients import through_transforms, with_derivatives
 from rankbound.kernels import usable
-from rankbound.kernels.formulas import BAND, COSTS, COSTS_OF_REFERENCE, METHODS, ORDER, Array, Integers, Mask
+from rankbound.kernels.formulas import BAND, COSTS, COSTS_OF_REFERENCE, METHODS, ORDER, Integers, Mask
 from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, may_read, on_cpu
 from rankbound.texts import require, require_one_of
 
@@ -215,19 +215,6 @@ def long_enough(lists: Lists, n_fields: int, costs: tuple[float, float, float]) 
     return pays
 
 
-def shares_of(methods: Tensor | Array, lists: Lists) -> list[tuple[int, Tensor | slice, Lists]]:
-    """Return the lists of each method of `methods` `(n_lists,)`: the method, the lists' items, and their limits."""
-    if isinstance(methods, np.ndarray):
-        return lists._shares(methods)
-    kinds = torch.unique(methods).tolist() or [0]
-    if len(kinds) == 1:
-        return [(kinds[0], slice(None), lists)]
-    chosen = [(int(kind), methods == kind) for kind in kinds]
-    return [
-        (kind, torch.nonzero(lists.spread(own)).squeeze(1), Lists.of_sizes(lists.sizes[own])) for kind, own in chosen
-    ]
-
-
 def joined(parts: Sequence[Tensor], places: Sequence[Tensor | slice]) -> Tensor:
     """Return the parts `(..., n)` as one tensor, in whose last dimension they stand at `places`."""
     if len(parts) == 1:
@@ -344,7 +331,7 @@ class _Sums:
         else:
             interpolated = long_enough(lists, len(weights), COSTS_OF_REFERENCE)
         self._parts: list[tuple[Tensor | slice, Tensor | slice, PairSums | InterpolatedSums]] = []
-        for by_boxes, items, own_lists in shares_of(interpolated, lists):
+        for by_boxes, items, own_lists in lists._shares(interpolated):
             places: Tensor | slice = slice(None)
             own_targets = targets
             if not isinstance(items, slice) and every:

@@ -98,7 +98,18 @@ def build(
             expected = ", ".join(one for one in known if one != CUTOFF) or "none"
             cut_off = f"; a cut-off is written {name}@10" if CUTOFF in known else ""
             raise ValueError(f"{what} {text!r}: unknown parameter {key!r}; {name} takes: {expected}{cut_off}")
-        arguments[key] = _typed(value, known[key].annotation, f"{what} {text!r}", key)
+        expected_type = known[key].annotation
+        if isinstance(expected_type, UnionType):  # `int | None`
+            expected_type = next(member for member in expected_type.__args__ if member is not type(None))
+        if expected_type is bool:
+            if value not in ("true", "false"):
+                raise ValueError(f"{what} {text!r}: found {key}={value}, expected true or false")
+            arguments[key] = value == "true"
+            continue
+        try:
+            arguments[key] = expected_type(value) if expected_type in (int, float) else value
+        except ValueError:
+            raise ValueError(f"{what} {text!r}: found {key}={value}, expected {expected_type.__name__}") from None
     if cutoff is not None:
         if CUTOFF not in known:
             instead = f": write {name}(metric=nDCG@{cutoff})" if "metric" in known else ""
@@ -273,18 +284,3 @@ def _parameters(kind: Hashable) -> "Mapping[str, Parameter]":
 
     assert callable(kind)
     return signature(kind, eval_str=True).parameters
-
-
-def _typed(value: str, kind: Any, where: str, key: str) -> Any:
-    if isinstance(kind, UnionType):  # `int | None`
-        kind = next(member for member in kind.__args__ if member is not type(None))
-    if kind is bool:
-        if value not in ("true", "false"):
-            raise ValueError(f"{where}: found {key}={value}, expected true or false")
-        return value == "true"
-    if kind not in (int, float):
-        return value
-    try:
-        return kind(value)
-    except ValueError:
-        raise ValueError(f"{where}: found {key}={value}, expected {kind.__name__}") from None

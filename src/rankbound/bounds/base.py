@@ -35,14 +35,11 @@ class Bound(ABC):
 
     Attributes:
         name: the name that begins the bound's text.
+        tilt: that of the orders whose distribution the bound uses; 1 without one.
     """
 
     name: ClassVar[str]
-
-    @property
-    def tilt(self) -> float:
-        """The tilt of the orders whose distribution the bound uses; 1 without one."""
-        return UNIFORM
+    tilt = UNIFORM
 
     @abstractmethod
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:

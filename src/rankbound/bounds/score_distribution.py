@@ -140,7 +140,7 @@ class ScoreDistribution:
             if counts_pairs(self.metric):
                 # The scores are integers and the bins end halfway between them: F(2.9) = F(2) = F_bins(2.5).
                 at = np.floor(at + SAME_SCORE * np.maximum(1.0, np.abs(at))) + 0.5
-            value = np.interp(at, self.edges(), self._below)
+            value = np.interp(at, orders.edges_of(self.support, self.width), self._below)
         return np.where(np.isnan(at) | np.isnan(self.minimum), np.nan, value)
 
     @cached_property
@@ -246,10 +246,6 @@ class ScoreDistribution:
     def profile(self) -> Profile:
         """The profile of the list: its numbers of items and relevant items, or its grades."""
         return Profile(self.n, self.p, self.grades)
-
-    def edges(self) -> Floats:
-        """Return the edges of the bins, `(n_bins + 1,)`."""
-        return orders.edges_of(self.support, self.width)
 
 
 def score_distribution(

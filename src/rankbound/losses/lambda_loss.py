@@ -132,13 +132,19 @@ class LambdaRankLoss(AdditiveLoss):
         weights = SwapWeights(self._of, scores, relevance, lists)
         n_pairs = int((np.diff(lists.limits).astype(np.float64) ** 2).sum())
         every = not may_read(scores) and n_pairs <= MOST_UNREAD_PAIRS
-        if every:
-            chunks = every_pair(lists)
-        elif self.scheme == "ndcg-loss1":
+        chunks: Iterator[Pairs]
+        if every or self.scheme == "ndcg-loss1":
+            # Each item with all items of its list, itself too.
             items = torch.arange(lists.n_items, device=lists.device)
-            winner = torch.nonzero(weights.gains * weights.discount > 0).squeeze(1)
-            limits = (lists.spread(limit).index_select(0, winner) for limit in (lists.offsets[:-1], lists.offsets[1:]))
-            chunks = _pair_chunks(items, items, winner, *limits)
+            begin, end = (lists.spread(limit) for limit in (lists.offsets[:-1], lists.offsets[1:]))
+            if every:
+                sizes = np.diff(lists.limits)
+                parts = pair_chunks(begin, end, PAIRS_PER_CHUNK, np.repeat(sizes, sizes))
+                chunks = ((runs.spread(items[chosen]), place) for chosen, runs, place in parts)
+            else:
+                winner = torch.nonzero(weights.gains * weights.discount > 0).squeeze(1)
+                limits = begin.index_select(0, winner), end.index_select(0, winner)
+                chunks = _pair_chunks(items, items, winner, *limits)
         elif self.scheme == "lambdarank":
             # Those in which a discount is above 0: about kN pairs with a cut-off k.
             counts = weights.discount > 0
@@ -312,15 +318,6 @@ def pairs_by_gain(
     if winners is not None:
         winner = torch.nonzero(winners.index_select(0, blocks.order)).squeeze(1)
     return _pair_chunks(blocks.order, loser, winner, begin.index_select(0, winner), end.index_select(0, winner))
-
-
-def every_pair(lists: Lists) -> Iterator[Pairs]:
-    """Yield the pairs of each item with all items of its list, itself too, in chunks; no number of a GPU is read."""
-    sizes = np.diff(lists.limits)
-    begin, end = (lists.spread(limit) for limit in (lists.offsets[:-1], lists.offsets[1:]))
-    winner = torch.arange(lists.n_items, device=lists.device)
-    for chosen, runs, place in pair_chunks(begin, end, PAIRS_PER_CHUNK, np.repeat(sizes, sizes)):
-        yield runs.spread(winner[chosen]), place
 
 
 def _pair_chunks(items: Tensor, losers: Tensor, winners: Tensor, begin: Tensor, end: Tensor) -> Iterator[Pairs]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from rankbound import smooth_ranks
 from rankbound.gradients import with_gradient
 from rankbound.kernels import Kernel as Compiled
-from rankbound.kernels.formulas import COSTS_OF_REFERENCE, DCG, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION, Formula
+from rankbound.kernels.formulas import COSTS_OF_REFERENCE, DCG, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION, Formula
 from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
@@ -153,7 +153,7 @@ class LinkLoss(PairLoss):
             whole = lists.sum((pairs.grades != pairs.grades.floor()).to(torch.float64)) == 0
             by_grades = torch.where(few & whole, _BY_GRADES, _BY_HALVES)
             methods = torch.where(torch.as_tensor(interpolated, device=lists.device), by_grades, _DIRECT)
-        shares, parts = smooth_ranks.shares_of(methods, lists), []
+        shares, parts = lists._shares(methods), []
         for kind, items, own in shares:
             better = None if pairs.of_better is None else pairs.of_better[items]
             some = Preferences(pairs.relevance[items], own, self.weight, better) if len(shares) > 1 else pairs
@@ -304,7 +304,7 @@ class _LinkSums:
         if self._method == _DIRECT:
             losses, *slopes = self._direct(kernels, pushed)
         else:
-            boxes = self._boxes()
+            boxes = Boxes(self._scores, self._pairs.lists, self._temperature)
             losses, *slopes = self._over_grades(boxes, kernels)
             slopes += [*self._over_grades(boxes, kernels[1:], higher=True)] if with_gradient else []
         return torch.stack([losses, slopes[1] - slopes[0]]) if with_gradient else losses[None]
@@ -316,7 +316,8 @@ class _LinkSums:
         """
         if self._method == _DIRECT:
             return self._direct((self._bend,), pushed=self._bend).sum(0)
-        boxes, bend = self._boxes(smooth_ranks.PRECISE_ORDER), (self._bend,)
+        bend = (self._bend,)
+        boxes = Boxes(self._scores, self._pairs.lists, self._temperature, smooth_ranks.PRECISE_ORDER)
         return self._over_grades(boxes, bend, factor)[0] + self._over_grades(boxes, bend, factor, higher=True)[0]
 
     def hessian_product(self, direction: Tensor) -> Tensor:
@@ -351,9 +352,6 @@ class _LinkSums:
             step = pairs.grades.index_select(0, winner) - pairs.grades.index_select(0, item)
             weights = times(pairs.by_step(step), None if weight is None else weight.index_select(0, winner))
             yield own, runs, item, gaps, weights.to(gaps)
-
-    def _boxes(self, order: int = ORDER) -> Boxes:
-        return Boxes(self._scores, self._pairs.lists, self._temperature, order)
 
     def _over_grades(
         self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None, *, higher: bool = False

@@ -408,21 +408,20 @@ def values_in_order(
     shared[:-1] |= ~starts[1:]
     shared &= ranked != 0
     tied = lists.sum(shared) > 0
-    if bool(tied.all()):
-        blocks = blocks_of(order, starts, lists)
-        return {metric: metric.of_blocks(blocks, grades, lists) for metric in metrics}
-    if not bool(tied.any()):
-        return {metric: _of_ranking(metric, ranked, lists).to(torch.float64) for metric in metrics}
     values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
-    items, rest = _items_of(~tied, lists)
-    of_untied = ranked.index_select(0, items)
-    values[:, ~tied] = torch.stack([_of_ranking(metric, of_untied, rest).to(values) for metric in metrics])
-    items, rest = _items_of(tied, lists)
-    # The places of the tied lists' items among all items, and among theirs.
-    moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
-    blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
-    own = grades.index_select(0, items)
-    values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest).to(values) for metric in metrics])
+    for chosen in (tied, ~tied):
+        if not bool(chosen.any()):
+            continue
+        items, rest = _items_of(chosen, lists)
+        if chosen is tied:
+            # The places of the tied lists' items among all items, and among theirs.
+            moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
+            blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
+            own = grades.index_select(0, items)
+            found = [metric.of_blocks(blocks, own, rest) for metric in metrics]
+        else:
+            found = [_of_ranking(metric, ranked.index_select(0, items), rest) for metric in metrics]
+        values[:, chosen] = torch.stack([one.to(values) for one in found])
     return dict(zip(metrics, values, strict=True))
 
 
