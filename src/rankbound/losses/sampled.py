@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import with_gradient, without_curvature
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, may_read
+from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
 from rankbound.ranks import descending_order
@@ -91,7 +91,7 @@ class WARPLoss(ItemSum):
         every = torch.arange(len(scores), device=scores.device)
         violations = Violations(scores.detach(), lists, self.margin)
         hinges, rank = violations.hinges_of(every, (~relevant).to(torch.float64))
-        penalty = penalty_of(rank.to(torch.int64), self.alpha, self.cutoff, lists.longest)
+        penalty = warp_penalty(rank.to(torch.int64), self.alpha, self.cutoff, lists.longest)
         share = torch.where(relevant, times(penalty / rank.clamp(min=1), weights), 0.0)
         pushed = share * lists.spread(1.0 / kept.sizes.clamp(min=1))
         # An item's gradient is distributed over its violators with the opposite sign.
@@ -123,62 +123,21 @@ class WARPLoss(ItemSum):
             violates = hinge.detach() > 0
             # The `argmax` of booleans as integers is the first True.
             first = violates.to(torch.int8).argmax(1)
-            weight = warp_penalty(count[part] // (first + 1), self.alpha, self.cutoff) * violates.any(1)
+            estimated = count[part] // (first + 1)
+            weight = warp_penalty(estimated, self.alpha, self.cutoff, lists.longest) * violates.any(1)
             losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
         return losses
 
 
-def warp_rank(scores: ArrayLike, true: int) -> int:
-    r"""Return the rank, from 0, of the item `true` among `scores` `(n_items,)` (Murphy eq. 9.132).
+def warp_penalty(ranks: Tensor, alpha: str, cutoff: int | None, highest: int) -> Tensor:
+    r"""Return $L(r) = \sum_{j=1}^{r} \alpha_j$ (Murphy eq. 9.133) of ranks from 0 to a highest one, float64.
 
-    $$\sum_{j \ne i} 1[s_j \ge s_i]$$
-
-    Ties count against the item.
-
-    Raises:
-        ValueError: for an index out of range.
-
-    >>> warp_rank(torch.tensor([0.5, 2.0, 0.5, 1.0]), true=0)
-    3
+    $\alpha_j$ is $1/j$ (`harmonic`) or 1 (`constant`), and 0 for $j$ beyond the cut-off.
     """
-    values = as_tensor(scores, "scores")
-    require("true", true, 0 <= true < len(values), f"an index below {len(values)}")
-    return int((values >= values[true]).sum()) - 1
-
-
-def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff: int | None = None) -> Tensor:
-    r"""Return $L(r) = \sum_{j=1}^{r} \alpha_j$ (Murphy eq. 9.133), double precision, in the shape of `rank`.
-
-    Args:
-        rank: integers from 0.
-        alpha: `harmonic` ($1/j$), `constant` (1), or an array of weights $\alpha_1 \ge \alpha_2 \ge ... \ge 0$, which
-            are 0 beyond its end.
-        cutoff: $\alpha_j = 0$ for $j$ beyond it.
-
-    Raises:
-        ValueError: for negative ranks, an unknown name, or weights that ascend or are negative.
-
-    >>> warp_penalty(torch.tensor([0, 1, 3]))
-    tensor([0.0000, 1.0000, 1.8333], dtype=torch.float64)
-    """
-    ranks = torch.as_tensor(rank, device=rank.device if isinstance(rank, Tensor) else "cpu")
-    if ranks.numel() and int(ranks.min()) < 0:
-        raise ValueError(f"rank: found {int(ranks.min())}, expected integers from 0")
-    return penalty_of(ranks, alpha, cutoff, int(ranks.max()) if ranks.numel() else 0)
-
-
-def penalty_of(ranks: Tensor, alpha: ArrayLike | str, cutoff: int | None, highest: int) -> Tensor:
-    """Return `warp_penalty` of ranks up to a known one."""
     length = highest if cutoff is None else min(highest, cutoff)
-    if isinstance(alpha, str):
-        require_one_of("alpha", alpha, ALPHAS)
-        weights = torch.ones(length, dtype=torch.float64, device=ranks.device)
-        weights = weights / torch.arange(1, length + 1, device=ranks.device) if alpha == "harmonic" else weights
-    else:
-        weights = as_floating(as_tensor(alpha, "alpha")).to(torch.float64)
-        if len(weights) and (float(weights[-1]) < 0 or bool((weights[1:] > weights[:-1]).any())):
-            raise ValueError(f"alpha: found {weights.tolist()}, expected weights that never ascend nor fall below 0")
-        weights = weights[:length].to(ranks.device)
+    weights = torch.ones(length, dtype=torch.float64, device=ranks.device)
+    if alpha == "harmonic":
+        weights = weights / torch.arange(1, length + 1, device=ranks.device)
     totals = torch.cat([weights.new_zeros(1), weights.cumsum(0)])
     return totals[ranks.clamp(max=len(totals) - 1)]
 
