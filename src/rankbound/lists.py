@@ -85,26 +85,7 @@ class Lists:
         limits = tensor.to(torch.int64)
         # Sums over lists that end elsewhere would read any memory, and on a CPU no comparison waits.
         if values or tensor.is_cpu:
-            known = limits if values else limits.numpy()
-            first, last, falls = int(known[0]), int(known[-1]), known[1:] < known[:-1]
-            if first != 0 or last != n_items:
-                hint = ""
-                if int(known.sum()) == n_items and int(known.min()) >= 0:
-                    hint = "; these are sizes of lists: pass rankbound.Lists.of_sizes(sizes).offsets"
-                elif len(known) == n_items:
-                    hint = (
-                        "; there is one per item: pass the index of each list's first item, and the number of items at "
-                        "the end, or for ids, rankbound.Lists.from_ids(ids).offsets"
-                    )
-                raise ValueError(
-                    f"offsets: found {first} .. {last}, expected 0 .. {n_items} (the number of items){hint}"
-                )
-            if bool(falls.any()):
-                place = int(falls.nonzero()[0][0])
-                raise ValueError(
-                    f"offsets: entry {place + 1} ({int(known[place + 1])}) is below entry {place} "
-                    f"({int(known[place])}); expected offsets that never descend"
-                )
+            _require_limits(limits if values else limits.numpy(), n_items)
         # Lists stay the same, with all that is known of them.
         if isinstance(offsets, Lists) and limits is tensor and offsets.__dict__.get("n_items", n_items) == n_items:
             lists = offsets
@@ -669,6 +650,27 @@ def on_cpu(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _R
             return function(*arguments, **keywords)
 
     return call
+
+
+def _require_limits(offsets: Tensor | npt.NDArray[np.int64], n_items: int) -> None:
+    """Raise `ValueError` for offsets that are not limits of lists, with advice for sizes or indices of lists."""
+    first, last, falls = int(offsets[0]), int(offsets[-1]), offsets[1:] < offsets[:-1]
+    if first != 0 or last != n_items:
+        hint = ""
+        if int(offsets.sum()) == n_items and int(offsets.min()) >= 0:
+            hint = "; these are sizes of lists: pass rankbound.Lists.of_sizes(sizes).offsets"
+        elif len(offsets) == n_items:
+            hint = (
+                "; there is one per item: pass the index of each list's first item, and the number of items at the "
+                "end, or for ids, rankbound.Lists.from_ids(ids).offsets"
+            )
+        raise ValueError(f"offsets: found {first} .. {last}, expected 0 .. {n_items} (the number of items){hint}")
+    if bool(falls.any()):
+        place = int(falls.nonzero()[0][0])
+        raise ValueError(
+            f"offsets: entry {place + 1} ({int(offsets[place + 1])}) is below entry {place} ({int(offsets[place])}); "
+            "expected offsets that never descend"
+        )
 
 
 def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:

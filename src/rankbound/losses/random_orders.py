@@ -146,9 +146,28 @@ def binomial_chances(chances: Tensor) -> Tensor:
     return factors.squeeze(1)
 
 
-class NeuralSortLoss(RankChancesLoss):
-    """The expected metric under NeuralSort's relaxed permutation of the list; a subclass says what becomes of it."""
+class PiRankLoss(RankChancesLoss):
+    r"""PiRank (Swezey et al., NeurIPS 2021): the metric of the first ranks of NeuralSort's relaxed permutation.
 
+    $$L = -\frac1Z \sum_{r \le k} d(r) \sum_i \hat P_{ri}\, g(y_i), \qquad
+      \hat P_{ri} = \mathrm{softmax}_i \frac{(N + 1 - 2r)\, s_i - \sum_j |s_i - s_j|}{\tau}$$
+
+    $k$ is the metric's cut-off. The authors' loss is 1 more. Their merging of sorted parts, which approximates the
+    first ranks of long lists, isn't part of it: lists of more than 2,000 items are refused.
+
+    Args:
+        metric: a metric that adds up over items, such as `nDCG@10`.
+        temperature: $\tau$, in units of the scores.
+
+    Raises:
+        ValueError: for a metric that doesn't add up over items, or a temperature that isn't above 0; when called with a
+            list of too many items.
+
+    >>> rb.loss("PiRank(metric=nDCG@2)")(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
+    tensor([-0.6276])
+    """
+
+    name = "PiRank"
     square: ClassVar[bool] = False
     """True if the rows of ranks beyond the cut-off are needed, too."""
 
@@ -157,33 +176,23 @@ class NeuralSortLoss(RankChancesLoss):
         require_temperature(temperature)
         self.temperature = temperature
 
-    @abstractmethod
     def discounts_of_items(self, chances: Tensor, table: Tensor, known: Tensor) -> Tensor:
         """Return the discounts of the items of `n` lists, `(n, width)`, from NeuralSort's matrices `(n, rows, width)`.
 
         `known` `(n, width)` is 1 for items and 0 for padding, `table` `(n, rows)` has the discounts of the ranks.
         """
+        return (chances.mT @ table[:, :, None]).squeeze(2)
 
     def mean_discounts(self, scores: Tensor, relevant: Tensor, lists: Lists, table: Tensor) -> Tensor:
-        def by_width() -> list[tuple[Tensor, Tensor]]:
-            """Return lists of similar size, by their indices, and the columns of a matrix that the longest may fill."""
-            # Powers of 2 and one and a half of them: a step of Sinkhorn's scaling costs more calls than arithmetic
-            # unless lists share it, and a list's width depends on itself alone.
-            sizes = np.diff(lists.limits)
-            power = 2 ** np.floor(np.log2(sizes.clip(min=1))).astype(np.int64)
-            half = power + power // 2
-            widths = np.where(sizes <= power, power, np.where(sizes <= half, half, 2 * power)) * (sizes > 0)
-            return [
-                (
-                    torch.from_numpy(np.flatnonzero(widths == width)).to(lists.device, non_blocking=True),
-                    torch.arange(width, device=lists.device),
-                )
-                for width in np.unique(widths[sizes > 0]).tolist()
-            ]
-
-        means = torch.zeros_like(scores)
-        for own, column in lists._known("widths", by_width):
-            sizes, width = lists.sizes[own][:, None], len(column)
+        means, of_lists = torch.zeros_like(scores), np.diff(lists.limits)
+        # Powers of 2 and one and a half of them: a step of Sinkhorn's scaling costs more calls than arithmetic unless
+        # lists share it, and a list's width depends on itself alone.
+        power = 2 ** np.floor(np.log2(of_lists.clip(min=1))).astype(np.int64)
+        half = power + power // 2
+        widths = np.where(of_lists <= power, power, np.where(of_lists <= half, half, 2 * power)) * (of_lists > 0)
+        for width in np.unique(widths[of_lists > 0]).tolist():
+            own, column = lists._places(widths == width), torch.arange(width, device=lists.device)
+            sizes = lists.sizes[own][:, None]
             exists = column < sizes
             items = lists.offsets[own][:, None] + column.where(exists, 0)
             known, x = exists.to(scores), scores[items]
@@ -197,7 +206,7 @@ class NeuralSortLoss(RankChancesLoss):
         return means
 
 
-class NeuralNDCGLoss(NeuralSortLoss):
+class NeuralNDCGLoss(PiRankLoss):
     r"""NeuralNDCG (Pobrotyn and Białobrzeski 2021): the metric of items that are sorted by a doubly stochastic matrix.
 
     $$L = -\frac1Z \sum_r d(r) \sum_i \hat P_{ri}\, g(y_i), \qquad
@@ -236,33 +245,6 @@ class NeuralNDCGLoss(NeuralSortLoss):
             totals = rows * (chances @ columns)
             rows = torch.where(wrong, rows / totals.clamp(min=SMALLEST_TOTAL), rows)
         return (columns * (turned @ (rows * table[:, :, None]))).squeeze(2)
-
-
-class PiRankLoss(NeuralSortLoss):
-    r"""PiRank (Swezey et al., NeurIPS 2021): the metric of the first ranks of NeuralSort's relaxed permutation.
-
-    $$L = -\frac1Z \sum_{r \le k} d(r) \sum_i \hat P_{ri}\, g(y_i), \qquad
-      \hat P_{ri} = \mathrm{softmax}_i \frac{(N + 1 - 2r)\, s_i - \sum_j |s_i - s_j|}{\tau}$$
-
-    $k$ is the metric's cut-off. The authors' loss is 1 more. Their merging of sorted parts, which approximates the
-    first ranks of long lists, isn't part of it: lists of more than 2,000 items are refused.
-
-    Args:
-        metric: a metric that adds up over items, such as `nDCG@10`.
-        temperature: $\tau$, in units of the scores.
-
-    Raises:
-        ValueError: for a metric that doesn't add up over items, or a temperature that isn't above 0; when called with a
-            list of too many items.
-
-    >>> rb.loss("PiRank(metric=nDCG@2)")(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
-    tensor([-0.6276])
-    """
-
-    name = "PiRank"
-
-    def discounts_of_items(self, chances: Tensor, table: Tensor, known: Tensor) -> Tensor:
-        return (chances.mT @ table[:, :, None]).squeeze(2)
 
 
 def sampled(of: str | RankingLoss, samples: int = 8, temperature: float = 1.0, *, seed: int = 0) -> RankingLoss:
