@@ -159,8 +159,8 @@ MEANINGS = {
 }
 REFUSED = {
     "ir_measures": {
-        "BPM(max_rel=3)@10": "no counterpart: a better item in place of another can worsen it",
-        "NERR8(max_rel=3)@10": "no counterpart: it approximates ERR",
+        "BPM(max_rel=3)@10": "without a counterpart: a better item in place of another can worsen it",
+        "NERR8(max_rel=3)@10": "without a counterpart: it approximates ERR",
         "Compat(normalize=False)": "found normalize=False, expected True",
         "INSQ(min_rel=1,max_rel=3)": "expected grades from 0",
         "SDCG(max_rel=3)": "SDCG needs a cut-off",
@@ -184,7 +184,7 @@ REFUSED = {
         "ndgc": "Did you mean nDCG",
         "P_0": "unknown name 'P_0'",
     },
-    "terrier": {"AP": r"^names: found 'terrier', expected one of rankbound, ir_measures"},
+    "terrier": {"AP": r"^names: found 'terrier', expected one of rankbound, trec_eval, ir_measures"},
 }
 
 

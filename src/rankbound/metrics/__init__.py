@@ -34,8 +34,8 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
 
     Args:
         text: the text, or a metric, which is returned unchanged.
-        names: whose names are meant: those of all tools, as far as they agree (`rankbound`), those of `ir_measures`
-            alone (its nDCG has linear gain), or first those of another tool, such as `trec_eval` or `LightGBM`.
+        names: whose names are meant: those of all tools, as far as they agree (`rankbound`), or first those of one
+            tool, such as `ir_measures`, whose nDCG has linear gain, `trec_eval` or `LightGBM`.
 
     Returns:
         The metric, which is called with scores, relevance and offsets; `str` gives its text.
@@ -54,18 +54,17 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     'nDCG@10'
     """
     tool = "" if names == "rankbound" else names
-    if tool not in ("", "ir_measures"):
-        require_tool(tool, "rankbound", "ir_measures")
+    if tool:
+        require_tool(tool, "rankbound")
     if isinstance(text, Metric):
         return text
     if tool == "ir_measures":
         from rankbound.conventions import of_ir_measures
 
-        name, parameters, cutoff = of_ir_measures(text)
-    elif is_named(text, KNOWN) and not tool:
-        name, parameters, cutoff = split_text(text)
-    else:
+        text = of_ir_measures(text)
+    if tool or not is_named(text, KNOWN):
         return metric(translated("metric", text, KNOWN, tool))
+    name, parameters, cutoff = split_text(text)
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
     return build(KINDS[name], text, parameters, cutoff)
