@@ -69,11 +69,6 @@ class MeaningsError(ValueError):
         super().__init__(message)
         self.meanings = meanings
 
-    def of_binary(self) -> str | None:
-        """Return the text that all meanings equal where grades are 0 and 1; None if they differ there as well."""
-        plain = {re.sub(r"\(gain=\w+\)", "", one) for one in self.meanings}
-        return plain.pop() if len(plain) == 1 else None
-
 
 class ByText(dict[str, Value]):
     """Results by the metrics' texts; other tools' names of the same metrics find them as well."""

@@ -98,12 +98,8 @@ class DistributionTables:
     def __len__(self) -> int:
         return len(self.n)
 
-    def of(self, n: int, p: int) -> ScoreDistribution:
-        """Return the distribution of (N, P); raise `ConfigError`, with a remedy, if it is missing."""
-        return self.of_key(Profile(n, p).key)
-
     def of_key(self, key: int) -> ScoreDistribution:
-        """Return the distribution of the profile with this `Profile.key`; raise as `of`."""
+        """Return the distribution of the profile with this `Profile.key`; raise `ConfigError` if it is missing."""
         table = self.index.get(key)
         if table is None:
             missing = "this graded list" if key < 0 else Profile(key >> 32, key & 0xFFFFFFFF)

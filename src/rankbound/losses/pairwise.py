@@ -96,9 +96,9 @@ class PairLoss(ItemSum):
     def _totals(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         """Return the sum over all pairs of each list, `(n_lists,)`, differentiable."""
 
-    @abstractmethod
     def _curvature(self, scores: Tensor, pairs: "Preferences") -> Tensor:
-        """Return the second derivative of the sum with respect to each item's score, `(n_items,)`."""
+        """Return the second derivative of the sum with respect to each item's score, `(n_items,)`; 0 by default."""
+        return torch.zeros_like(scores)
 
 
 class LinkLoss(PairLoss):

@@ -119,31 +119,19 @@ class SoftRankLoss(RankChancesLoss):
             exist = column < lists.sizes.index_select(0, segment)[:, None] - 1
             other = (lists.offsets.index_select(0, segment)[:, None] + place).where(exist, own[:, None])
             gaps = (scores[other] - scores.index_select(0, own)[:, None]) / (self.deviation * math.sqrt(2))
-            chances = binomial_chances(torch.special.ndtr(gaps) * exist)
+            chances = torch.special.ndtr(gaps) * exist
+            # The distribution of the number of independent events that happen are the coefficients of the product of
+            # 1 - p + p x over their chances p; the factors are multiplied in pairs.
+            factors = torch.stack([1 - chances, chances], 2)
+            while factors.shape[1] > 1:
+                size = 2 * factors.shape[2] - 1
+                # One and a half times a power of 2, at least the size, which is 1 more than a power and may be prime.
+                fast = 3 * (size - 1) // 2
+                one, other = torch.fft.rfft(factors, fast).unflatten(1, (-1, 2)).unbind(2)
+                factors = torch.fft.irfft(one * other, fast)[:, :, :size]
             ranks = min(width + 1, len(table))
-            means = means.index_add(0, own, chances[:, :ranks] @ table[:ranks])
+            means = means.index_add(0, own, factors[:, 0, :ranks] @ table[:ranks])
         return means
-
-
-def binomial_chances(chances: Tensor) -> Tensor:
-    r"""Return the distributions of the number of independent events that happen, `(n, width + 1)`, float64.
-
-    They are the coefficients of $\prod_j (1 - p_j + p_j x)$, whose factors are multiplied in pairs.
-
-    Args:
-        chances: `(n, width)`, float64, the chance $p_j$ of each event; the width is a power of 2.
-
-    >>> binomial_chances(torch.tensor([[0.5, 0.25]], dtype=torch.float64))
-    tensor([[0.3750, 0.5000, 0.1250]], dtype=torch.float64)
-    """
-    factors = torch.stack([1 - chances, chances], 2)
-    while factors.shape[1] > 1:
-        size = 2 * factors.shape[2] - 1
-        # One and a half times a power of 2, at least the size, which is 1 more than a power and may be prime.
-        fast = 3 * (size - 1) // 2
-        one, other = torch.fft.rfft(factors, fast).unflatten(1, (-1, 2)).unbind(2)
-        factors = torch.fft.irfft(one * other, fast)[:, :, :size]
-    return factors.squeeze(1)
 
 
 class PiRankLoss(RankChancesLoss):

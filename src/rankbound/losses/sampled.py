@@ -217,9 +217,6 @@ class HingeLoss(PairLoss):
             slopes[worse] += own_of_worse * pushed
         return torch.empty_like(sums).index_copy_(1, order, sums)
 
-    def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        return torch.zeros_like(scores)
-
 
 class Violations:
     """The violators of each item `i`: the items `j` of its list whose hinge `margin - (s_i - s_j)` is above 0.

@@ -1,5 +1,6 @@
 """Ranking metrics as values: `metric("nDCG@10")` parses a text, `str` returns it, and a call evaluates lists."""
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -139,7 +140,9 @@ def metrics_of(
                 ways = ",".join([*(f"{key}={value}" for key, value in parameters.items()), f"max={highest}"])
                 instead = f"{name}({ways})" + (f"@{cutoff}" if cutoff else "")
                 raise ValueError(f"{why}, the highest grade of the scale; {highest} is that of these items: {instead}")
-            if not np.isin(array, (0, 1)).all() or (alike := why.of_binary()) is None:
+            # All gains of grades 0 and 1 are the same.
+            alike, *others = {re.sub(r"\(gain=\w+\)", "", meaning) for meaning in why.meanings}
+            if others or not np.isin(array, (0, 1)).all():
                 raise why
             message = f"metric {text!r}: all grades are 0 or 1, for which its meanings are one: evaluated as {alike}"
             warnings.warn(message, stacklevel=3)
