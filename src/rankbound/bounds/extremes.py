@@ -110,16 +110,12 @@ def expectation(
     >>> round(float(rb.expectation("AP", 50, 25)), 4)
     0.5357
     """
-    if (n is None or p is None) == (relevance is None or offsets is None):
-        raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
-    if n is not None and p is not None:
+    if n is not None and p is not None and (relevance is None or offsets is None):
         sizes, counts = checked_counts(metric(of), n, p)
         return binary_expectation(metric(of), sizes.ravel(), counts.ravel()).reshape(sizes.shape)
-    assert relevance is not None
-    assert offsets is not None
-    grades, lists = checked_lists(relevance, offsets)
-    means: Floats = list_expectation(metric(of), grades, lists).numpy()
-    return means
+    if relevance is not None and offsets is not None and (n is None or p is None):
+        return np.asarray(list_expectation(metric(of), *checked_lists(relevance, offsets)).numpy())
+    raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
 
 
 def extremes(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> tuple[Floats, Floats]:

@@ -298,9 +298,7 @@ def score_distribution(
     if (n is None or p is None) == (relevance is None) or (relevance is not None and not n is p is None):
         raise ValueError("score_distribution: expected either n and p, or relevance=")
     profile: Profile | tuple[int, int]
-    if relevance is None:
-        assert n is not None
-        assert p is not None
+    if n is not None and p is not None:
         profile = n, p
     else:
         grades = as_tensor(relevance if hasattr(relevance, "dtype") else np.asarray(relevance), "relevance")

@@ -298,8 +298,6 @@ def _values_of(
     from rankbound.ranks import block_starts, descending_order
 
     flat = checks.as_tensor(scores, "scores").detach()
-    if flat.is_meta:
-        raise ValueError("scores: found a tensor on meta, which holds no numbers; expected one on another device")
     grades = checks.as_tensor(relevance, "relevance", len(flat), flat.device).detach()
     if weights is not None:
         checks.require_grades(grades)
