@@ -90,7 +90,11 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
     >>> ax = rb.plot.learning_curves(rb.load("model.safetensors"))  # doctest: +SKIP
     """
     rankers = list(ranker) if isinstance(ranker, Sequence) else [ranker]
-    recipes = {(_loss_of(one), one.recipe.metric) for one in rankers}
+    recipes = set()
+    for recipe in (one.recipe for one in rankers):
+        bound = f" (bound: {recipe.bound})" if recipe.bound != "none" else ""
+        # Models that have a loss of their own are named in its place.
+        recipes.add((recipe.loss + bound if recipe.takes_loss else recipe.model, recipe.metric))
     if len(recipes) != 1:
         raise ValueError(f"rankers: found {len(recipes)} pairs of loss and metric, expected one for all")
     if without := [one.recipe.model for one in rankers if not one.record.get("curves")]:
@@ -117,14 +121,6 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
     right.set_ylabel(f"{metric}, {' or '.join(sorted(of))} topics (dashed)", color=B_HIGHER)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax
-
-
-def _loss_of(ranker: "Ranker") -> str:
-    """Return the text of the loss that a ranker minimised, with its bound; the model of one that has its own loss."""
-    recipe = ranker.recipe
-    if not recipe.takes_loss:
-        return recipe.model
-    return recipe.loss + (f" (bound: {recipe.bound})" if recipe.bound != "none" else "")
 
 
 def distribution(metric: Any, n: int, p: int, ax: "Axes | None" = None, **how: Any) -> "Axes":

@@ -103,14 +103,6 @@ def test_tables_equal_the_distributions_that_they_were_made_of(tables: Distribut
     assert tables.tilt == tables.of_key(9 << 32 | 4).tilt == 2.5
     for gain in GAINS:
         assert tables.gains(gain)[1] == tables.of_key(9 << 32 | 4).gain(gain) == ones[0].gain(gain)  # type: ignore[arg-type]
-    for wrong, message in (
-        ([ones[0], ones[0]], "expected one metric, one tilt and each list once"),
-        ([ones[0], score_distribution("nDCG", 9, 3, tilt=2.5)], "expected one metric, one tilt and each list once"),
-        ([], "expected one metric, one tilt and each list once"),
-        ([ones[0], score_distribution("AP", 9, 3)], "expected one metric, one tilt and each list once"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            DistributionTables.collect(wrong)
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0]), max_size=6), min_size=1, max_size=8))

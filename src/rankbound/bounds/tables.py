@@ -70,18 +70,8 @@ class DistributionTables:
 
     @classmethod
     def collect(cls, distributions: Iterable[ScoreDistribution]) -> "DistributionTables":
-        """Collect distributions of one metric, each profile once, in order of (N, P).
-
-        Raises:
-            ValueError: for no distributions, several metrics or tilts, or a profile that occurs twice.
-        """
+        """Collect distributions of one metric and tilt, one or more, each profile once, in order of (N, P)."""
         ordered = sorted(distributions, key=lambda entry: entry.profile.key)
-        kinds = {(entry.metric, entry.tilt) for entry in ordered}
-        if len(kinds) != 1 or len({entry.profile for entry in ordered}) != len(ordered):
-            raise ValueError(
-                f"found {len(ordered)} distributions of the metrics and tilts {sorted(kinds)}, expected one metric, "
-                "one tilt and each list once"
-            )
         return cls(
             metric=ordered[0].metric,
             n=np.array([entry.n for entry in ordered]),

@@ -15,8 +15,6 @@ from rankbound.ranks import descending_order
 from rankbound.smooth_ranks import running_sums
 from rankbound.texts import require, require_one_of
 
-ALPHAS = ("harmonic", "constant")
-
 # Limits the memory of the draws, items times samples.
 DRAWS_PER_CHUNK = 1_000_000
 
@@ -67,7 +65,7 @@ class WARPLoss(ItemSum):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        require_one_of("alpha", alpha, ALPHAS)
+        require_one_of("alpha", alpha, ("harmonic", "constant"))
         require("cutoff", cutoff, cutoff is None or cutoff >= 1, "at least 1")
         require("margin", margin, margin > 0, "a number above 0")
         require("rel", rel, rel > 0, "a grade above 0")
@@ -86,8 +84,23 @@ class WARPLoss(ItemSum):
             return torch.where(self.informative(relevance, lists), totals / kept.sizes.clamp(min=1), 0.0)
 
         if self.samples:
-            terms = times(self._sampled(scores, relevant, lists), None if weights is None else weights[relevant])
-            return mean(kept.sum(terms))
+            # The loss of each relevant item, from the first violator drawn.
+            items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
+            of_others, segment = lists.keep(~relevant), lists.segment.index_select(0, items)
+            begin, count = of_others.offsets.index_select(0, segment), of_others.sizes.index_select(0, segment)
+            terms = scores.new_zeros(len(items))
+            for part in torch.split(torch.nonzero(count).squeeze(1), max(1, DRAWS_PER_CHUNK // self.samples)):
+                shape = len(part), self.samples
+                drawn = torch.rand(shape, generator=self._generator, dtype=torch.float64, device="cpu")
+                place = begin[part][:, None] + (drawn.to(scores.device) * count[part][:, None]).to(torch.int64)
+                hinge = self.margin + (scores[others[place]] - scores[items[part]][:, None])
+                violates = hinge.detach() > 0
+                # The `argmax` of booleans as integers is the first True.
+                first = violates.to(torch.int8).argmax(1)
+                estimated = count[part] // (first + 1)
+                weight = warp_penalty(estimated, self.alpha, self.cutoff, lists.longest) * violates.any(1)
+                terms = terms.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
+            return mean(kept.sum(times(terms, None if weights is None else weights[relevant])))
         every = torch.arange(len(scores), device=scores.device)
         violations = Violations(scores.detach(), lists, self.margin)
         hinges, rank = violations.hinges_of(every, (~relevant).to(torch.float64))
@@ -107,26 +120,6 @@ class WARPLoss(ItemSum):
         """Return a mask of the lists with a relevant and an irrelevant item."""
         n_relevant = lists.keep(relevance >= self.rel).sizes
         return (n_relevant > 0) & (n_relevant < lists.sizes)
-
-    def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each relevant item, `(n_relevant,)`, from the first violator drawn."""
-        items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
-        of_others = lists.keep(~relevant)
-        segment = lists.segment.index_select(0, items)
-        begin, count = of_others.offsets.index_select(0, segment), of_others.sizes.index_select(0, segment)
-        parts = torch.split(torch.nonzero(count).squeeze(1), max(1, DRAWS_PER_CHUNK // self.samples))
-        losses = scores.new_zeros(len(items))
-        for part in parts:
-            drawn = torch.rand(len(part), self.samples, generator=self._generator, dtype=torch.float64, device="cpu")
-            place = begin[part][:, None] + (drawn.to(scores.device) * count[part][:, None]).to(torch.int64)
-            hinge = self.margin + (scores[others[place]] - scores[items[part]][:, None])
-            violates = hinge.detach() > 0
-            # The `argmax` of booleans as integers is the first True.
-            first = violates.to(torch.int8).argmax(1)
-            estimated = count[part] // (first + 1)
-            weight = warp_penalty(estimated, self.alpha, self.cutoff, lists.longest) * violates.any(1)
-            losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
-        return losses
 
 
 def warp_penalty(ranks: Tensor, alpha: str, cutoff: int | None, highest: int) -> Tensor:

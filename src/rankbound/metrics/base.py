@@ -537,7 +537,6 @@ class Thresholded(Metric):
 
     uses_grades: ClassVar[bool] = False
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
     limits: ClassVar[Limits] = {"rel": (lambda rel: 1 <= rel <= LARGEST_EXACT, "a grade from 1 to 2^53")}
 
     rel: int = 1
