@@ -24,9 +24,6 @@ from rankbound.metrics import Metric
 from rankbound.metrics import metric as metric_of
 from rankbound.texts import require_one_of
 
-Counts = tuple[Integers, Integers, Floats, Floats]
-"""Items and ranks that occur together, how often they were shown, and clicked."""
-
 LEAST = 1e-9
 _RIDGE = 1e-6
 _MIXING = np.uint64(0x9E3779B97F4A7C15)
@@ -57,7 +54,7 @@ class ClickLog:
     offsets: Integers
     limits: Integers
 
-    def counted(self) -> Counts:
+    def counted(self) -> tuple[Integers, Integers, Floats, Floats]:
         """Return items and ranks that occur together, with how often they were shown, and clicked."""
         width = int(self.rank.max(initial=0)) + 1
         keys, row = np.unique(self.item * width + self.rank, return_inverse=True)
@@ -413,7 +410,9 @@ def counterfactual(
     return np.asarray(np.where(filled, up - down, np.nan) / divisor)
 
 
-def _maximised(counts: Counts, design: Floats | None, rounds: int, tolerance: float) -> Floats:
+def _maximised(
+    counts: tuple[Integers, Integers, Floats, Floats], design: Floats | None, rounds: int, tolerance: float
+) -> Floats:
     """Return the propensities of greatest likelihood, given counts of items at ranks; relative to that of rank 1."""
     item, rank, shown, clicked = counts
     n_ranks = int(rank.max())

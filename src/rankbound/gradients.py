@@ -50,13 +50,10 @@ def with_gradient(scores: Tensor, losses: Tensor, slopes: Tensor, lists: Lists, 
     `hessian_product` maps a direction `(n_items,)` to each list's Hessian times it.
     """
 
-    def pull(upstream: Tensor) -> Tensor:
-        return lists.spread(upstream) * slopes
-
     def bend(upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         return lists.spread(upstream) * hessian_product(direction), lists.sum(direction * slopes)
 
-    return with_derivatives(scores, losses, pull, bend)
+    return with_derivatives(scores, losses, lambda upstream: lists.spread(upstream) * slopes, bend)
 
 
 def hessian_product(

@@ -237,10 +237,8 @@ class Lists:
     def _places(self, chosen: npt.NDArray[np.bool_]) -> Tensor:
         """Return the indices of the lists where the mask `(n_lists,)` is true, on the lists' device."""
 
-        def compute() -> Tensor:
-            return torch.from_numpy(np.flatnonzero(chosen)).to(self.device, non_blocking=True)
-
-        return self._known(("places", chosen.tobytes()), compute)
+        key = "places", chosen.tobytes()
+        return self._known(key, lambda: torch.from_numpy(np.flatnonzero(chosen)).to(self.device, non_blocking=True))
 
     @cached_property
     def segment(self) -> Tensor:
@@ -361,14 +359,12 @@ def laid_out(
     given = [name for name, one in (("offsets", offsets), ("mask", mask), ("lengths", lengths)) if one is not None]
     if len(given) > 1:
         raise ValueError(f"{given[1]}: found beside {given[0]}, expected one of them, which tells the lists")
-    known = {name: values for name, values in items.items() if values is not None}
-    (what, first), *_ = known.items()
     if offsets is not None:
         return offsets, items
-    known = {name: _rows_of(values) for name, values in known.items()}
-    first = known[what]
-    if _is_nested(first):
-        sizes = [len(one) for one in first]
+    known = {name: _rows_of(values) for name, values in items.items() if values is not None}
+    what, *_ = known
+    if _is_nested(known[what]):
+        sizes = [len(one) for one in known[what]]
         for name, values in known.items():
             if not _is_nested(values) or [len(one) for one in values] != sizes:
                 raise ValueError(f"{name}: expected {len(sizes)} lists, each as long as that of {what}")

@@ -92,11 +92,11 @@ def table() -> tuple[Meaning, ...]:
     return tuple(Meaning(**row) for row in csv.DictReader(text.splitlines()))
 
 
-def require_tool(names: str, *others: str) -> None:
-    """Raise a `ValueError` for `names` that are neither those of a tool of the table nor of the `others`."""
-    if names not in others and not any(row.is_of(names) for row in table()):
+def require_tool(names: str) -> None:
+    """Raise a `ValueError` for `names` that are not those of a tool of the table."""
+    if not any(row.is_of(names) for row in table()):
         tools = dict.fromkeys(tool for row in table() for tool in row.tools.split(", ") if "papers" not in tool)
-        raise ValueError(f"names: found {names!r}, expected one of {', '.join(dict.fromkeys([*others, *tools]))}")
+        raise ValueError(f"names: found {names!r}, expected one of rankbound, {', '.join(tools)}")
 
 
 def meanings_of(kind: str, text: str, tool: str = "") -> dict[str, Meaning]:

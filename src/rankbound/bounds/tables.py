@@ -43,10 +43,6 @@ MERGED = 0.2
 1e-6)."""
 
 
-Entries = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Scores or bins of lists' tables: the list, and the entry's middle, mass and width."""
-
-
 @dataclass(frozen=True, eq=False)
 class DistributionTables:
     """Distributions in ascending order of (N, P); the scores of table t are at `offsets[t]` to `offsets[t + 1] - 1`.
@@ -286,7 +282,9 @@ class SmoothLookup:
 
         return with_derivatives(values, value, lambda upstream: upstream * density, bend)
 
-    def evaluate(self, values: Tensor, table: Tensor, entries: Entries | None = None) -> tuple[Tensor, Tensor]:
+    def evaluate(
+        self, values: Tensor, table: Tensor, entries: tuple[Tensor, ...] | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return the smooth CDF and its derivative at float64 `values`, `(n_lists,)` each; NaN where a value is NaN.
 
         `entries` are all those of the lists' tables, so that it isn't read from the values how many are near.
@@ -313,8 +311,8 @@ class SmoothLookup:
         value = torch.where(values.isnan(), values, sums[:, 0] + below)
         return value, sums[:, 1] * gain
 
-    def _entries_of(self, begin: Tensor, end: Tensor, table: Tensor) -> Entries:
-        """Return the entries `begin[t]` to `end[t] - 1` of each list's table."""
+    def _entries_of(self, begin: Tensor, end: Tensor, table: Tensor) -> tuple[Tensor, ...]:
+        """Return list, middle, mass and width of the entries `begin[t]` to `end[t] - 1` of each list's table."""
         listed, entry = _ranges(begin, end)
         position, mass, width = self._entries[entry].unbind(1)
         if self._any_split:

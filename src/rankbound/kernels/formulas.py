@@ -22,7 +22,6 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Terms = Callable[[Integers, Integers], Floats]
 
 # Kernels of smooth ranks know the first three.
 DCG, AP, RANK_SUM, RECIPROCAL_RANK, HIT, PRECISION, RECALL, RBP = range(8)
@@ -407,7 +406,7 @@ def log_binomial(n: Integers, k: Integers) -> Floats:
     return np.asarray(table[n] - table[k] - table[n - k])
 
 
-def ragged_sums(lengths: Integers, terms: Terms) -> Floats:
+def ragged_sums(lengths: Integers, terms: Callable[[Integers, Integers], Floats]) -> Floats:
     """Return the sum over place = 0 .. lengths[case] - 1 of `terms(case, place)`, `(n_cases,)`.
 
     `terms` takes the indices of cases and places, both `(n_terms,)`, and returns the terms.

@@ -305,8 +305,5 @@ class SampledLoss(RankingLoss):
         chance = torch.rand(self.samples, lists.n_items, generator=self._generator, dtype=torch.float64, device="cpu")
         noise = -self.noise * (-chance.clamp(min=torch.finfo(torch.float64).tiny).log()).log()
         noisy = (scores + noise.to(scores.device, scores.dtype, non_blocking=True)).flatten()
-
-        def compute() -> Lists:
-            return Lists.of_sizes(lists.sizes.repeat(self.samples))
-
-        return noisy, relevance.repeat(self.samples), lists._known(("samples", self.samples), compute)
+        copies = lists._known(("samples", self.samples), lambda: Lists.of_sizes(lists.sizes.repeat(self.samples)))
+        return noisy, relevance.repeat(self.samples), copies

@@ -5,7 +5,7 @@ the relevant items alone, for data that have no others.
 """
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -85,9 +85,7 @@ class SmoothLoss(RankingLoss):
         return self._loss(self.smooth_value(scores, relevance, lists), known).to(scores.dtype)
 
     def facts(self, relevance: Tensor, lists: Lists) -> Facts:
-        def compute() -> Facts:
-            return Facts(self.metric, relevance, lists, self._tables.smooth)
-
+        compute = partial(Facts, self.metric, relevance, lists, self._tables.smooth)
         return compute() if may_read(relevance) else lists._known(("facts", self._number), compute, relevance)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:

@@ -56,7 +56,7 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     """
     tool = "" if names == "rankbound" else names
     if tool:
-        require_tool(tool, "rankbound")
+        require_tool(tool)
     if isinstance(text, Metric):
         return text
     if tool == "ir_measures":
