@@ -183,8 +183,7 @@ class Lists:
     @cached_property
     def limits(self) -> npt.NDArray[np.int64]:
         """The offsets on the CPU, `(n_lists + 1,)`; from a GPU, they are copied once."""
-        limits: npt.NDArray[np.int64] = self.offsets.cpu().numpy()
-        return limits
+        return np.asarray(self.offsets.cpu().numpy())
 
     @cached_property
     def longest(self) -> int:

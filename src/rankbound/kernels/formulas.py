@@ -243,8 +243,7 @@ def _value(formula: Formula, relevant: RankedItems) -> Floats:
 
 def quotient(total: Array, divisor: Array) -> Floats:
     """Return sums over their divisors; NaN where these are 0 or NaN."""
-    value: Floats = np.divide(total, divisor, out=np.full(total.shape, np.nan), where=divisor != 0)
-    return value
+    return np.asarray(np.divide(total, divisor, out=np.full(total.shape, np.nan), where=divisor != 0))
 
 
 def _discounted_sum(formula: Formula, items: RankedItems) -> Floats:

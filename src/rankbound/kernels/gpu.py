@@ -48,7 +48,7 @@ def cross_entropy(
     scores: Tensor, relevance: Tensor, lists: "Lists", weights: Tensor | None, target: str, rel: float
 ) -> tuple[Tensor, Tensor]:
     """Return the cross-entropies with a target of `TARGETS`; `rel` is the lowest relevant grade of `one`."""
-    losses, slopes = _empty(scores, lists)
+    losses, slopes = scores.new_zeros(len(lists), dtype=torch.float64), scores.new_empty(len(scores))
     grades = relevance.to(torch.float64)
     inputs = scores, grades, grades if weights is None else weights.to(torch.float64), lists.offsets
     lowest = torch.full((1,), float(rel), dtype=torch.float64, device=scores.device)
@@ -61,7 +61,7 @@ def smooth_metric(
     scores: Tensor, gains: Tensor, lists: "Lists", formula: Formula, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Return a metric at smooth ranks, NaN where it is undefined; relevant items are those with a gain above 0."""
-    values, slopes = _empty(scores, lists)
+    values, slopes = scores.new_zeros(len(lists), dtype=torch.float64), scores.new_empty(len(scores))
     tiles, exact = _tiles(lists), gains.to(torch.float64)
     tau = torch.full((1,), float(temperature), dtype=torch.float64, device=scores.device)
     inputs = scores, exact, lists.offsets, tiles, tau
@@ -74,11 +74,6 @@ def smooth_metric(
     _launch(_terms, len(tiles), *inputs, *of_items, kind, discount, cutoff, bool(normalised), TILE)
     _launch(_slopes, len(tiles), *inputs, *of_items, values, slopes, kind, kind == AP or bool(normalised), TILE)
     return values, slopes
-
-
-def _empty(scores: Tensor, lists: "Lists") -> tuple[Tensor, Tensor]:
-    losses = torch.zeros(len(lists), dtype=torch.float64, device=scores.device)
-    return losses, torch.empty(len(scores), dtype=scores.dtype, device=scores.device)
 
 
 def _tiles(lists: "Lists") -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from rankbound import gradients
 from rankbound import lists as checks
-from rankbound.gradients import hessian_product, through_transforms, with_derivatives, with_gradient, without_curvature
+from rankbound.gradients import hessian_product, through_transforms, with_derivatives, with_gradient
 from rankbound.kernels import LEFT, Array, GpuKernel, Kernel, usable, usable_on_gpu
 from rankbound.lists import STORED_ONLY, ArrayLike, Lists, waiting
 from rankbound.smooth_ranks import joined
@@ -582,7 +582,7 @@ def attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
     """Return the losses with a gradient of 0 if they don't depend on the scores, as without any informative list."""
     if losses.requires_grad or not (scores.requires_grad and torch.is_grad_enabled()):
         return losses
-    return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, without_curvature)
+    return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, torch.zeros_like)
 
 
 def _by_kernel(

@@ -22,7 +22,7 @@ from rankbound.smooth_ranks import require_temperature
 from rankbound.texts import require
 
 if TYPE_CHECKING:
-    from rankbound.bounds.extremes import Facts
+    pass
 
 MOST_ITEMS = 2000
 """The most items of a list: with all of them relevant, a step of SoftRank takes about 3 GB."""
@@ -278,11 +278,8 @@ class SampledLoss(RankingLoss):
         self._generator = torch.Generator("cpu").manual_seed(seed)
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        def repeated(facts: "Facts") -> "Facts":
-            return facts.select(torch.arange(len(lists), device=lists.device).repeat(self.samples))
-
         if (facts := self.of.facts(relevance, lists)) is not None:
-            known = partial(repeated, facts)
+            known = partial(facts.select, torch.arange(len(lists), device=lists.device).repeat(self.samples))
             facts = known() if may_read(relevance) else lists._known(("facts", self._number), known, relevance)
         losses = self.of.of_batch(*self._drawn(scores, relevance, lists), facts)
         return losses.view(self.samples, -1).mean(0)

@@ -7,7 +7,7 @@ Weston et al. 2010 and 2011 for the sampling.
 import torch
 from torch import Tensor
 
-from rankbound.gradients import with_gradient, without_curvature
+from rankbound.gradients import with_gradient
 from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
@@ -110,7 +110,7 @@ class WARPLoss(ItemSum):
         # An item's gradient is distributed over its violators with the opposite sign.
         slopes = torch.where(relevant, -rank * pushed, violations.by(every, pushed))
         losses = mean(lists.sum((share * hinges).to(scores.dtype)))
-        return with_gradient(scores, losses, slopes, lists, without_curvature)
+        return with_gradient(scores, losses, slopes, lists, torch.zeros_like)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return 0: the loss is piecewise linear."""
@@ -165,7 +165,7 @@ class HingeLoss(PairLoss):
         many = not may_read(scores) or len(pairs.distinct) > MOST_GRADES_IN_ORDER
         sums = self._in_halves if many else self._in_order
         losses, slopes = sums(scores.detach(), pairs)
-        return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, without_curvature)
+        return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, torch.zeros_like)
 
     def _in_order(self, scores: Tensor, pairs: Preferences) -> Tensor:
         """Return the losses of each item's pairs in which it is the better one, and the slopes, `(2, n_items)`."""

@@ -102,12 +102,11 @@ def evaluate(
     >>> rb.evaluate(["nDCG", "RR"], [0.3, 0.1, 0.2], [0, 1, 0], [0, 3])
     {'nDCG': tensor([0.5000], dtype=torch.float64), 'RR': tensor([0.3333], dtype=torch.float64)}
     """
-    if offsets is None or mask is not None or lengths is not None:
-        from rankbound.lists import laid_out
+    from rankbound.lists import laid_out
 
-        offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance)
-        scores, relevance = flat["scores"], flat["relevance"]
-    return ByText(values_of(metrics_of(metrics, lambda _: relevance), scores, relevance, offsets))
+    offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance)
+    relevance = flat["relevance"]
+    return ByText(values_of(metrics_of(metrics, lambda _: relevance), flat["scores"], relevance, offsets))
 
 
 def metrics_of(

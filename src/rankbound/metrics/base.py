@@ -236,13 +236,11 @@ class Metric(ABC):
             ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, grades or
                 weights that are negative, NaN or infinite, or weights for a metric without gains.
         """
-        is_tensor = isinstance(scores, torch.Tensor)
-        if offsets is None or mask is not None or lengths is not None:
-            from rankbound.lists import laid_out
+        from rankbound.lists import laid_out
 
-            offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
-            scores, relevance, weights = flat["scores"], flat["relevance"], flat["weights"]
-        (value,) = values_of([self], scores, relevance, offsets, weights=weights).values()
+        is_tensor = isinstance(scores, torch.Tensor)
+        offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
+        (value,) = values_of([self], flat["scores"], flat["relevance"], offsets, weights=flat["weights"]).values()
         return value if is_tensor else value.numpy()
 
     def _value(
