@@ -22,7 +22,7 @@ from rankbound.io.ragged import rows_of_lists
 from rankbound.kernels.formulas import Floats, Integers, Mask, cases_of
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as metric_of
-from rankbound.texts import require_one_of
+from rankbound.texts import require, require_one_of
 
 LEAST = 1e-9
 _RIDGE = 1e-6
@@ -396,9 +396,8 @@ def counterfactual(
         ValueError: as `estimated_relevance`, or for a metric that is no sum of gains.
     """
     require_one_of("estimator", estimator, ("ips", "snips", "dr"))
-    chosen = metric_of(metric) if isinstance(metric, str) else metric
-    if chosen.name not in ("DCG", "CG"):
-        raise ValueError(f"metric: found {chosen}, expected a sum of gains without a normaliser: DCG or CG")
+    chosen = metric_of(metric)
+    require("metric", chosen, chosen.name in ("DCG", "CG"), "a sum of gains without a normaliser: DCG or CG")
     how = "dr" if estimator == "dr" else "ips"
     labels = estimated_relevance(log, propensities, floor=floor, prior=prior, estimator=how)
     ones, seen = np.ones(len(labels)), ~np.isnan(labels)

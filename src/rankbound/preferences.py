@@ -16,7 +16,7 @@ import numpy as np
 
 from rankbound.io.files import needs_extra
 from rankbound.kernels.formulas import Floats, Integers, cases_of
-from rankbound.texts import quantity, quoted
+from rankbound.texts import quantity, quoted, require
 
 if TYPE_CHECKING:
     import polars as pl
@@ -267,8 +267,7 @@ def _estimated(
     items: list[Any], edges: Integers, objective: Objective, model: str, ridge: float, with_tie: bool = False
 ) -> Strengths:
     """Maximise a concave objective by Newton's method; ValueError for a maximum that is not finite."""
-    if not 0 <= ridge < np.inf:
-        raise ValueError(f"ridge: found {ridge}, expected a number from 0")
+    require("ridge", ridge, 0 <= ridge < np.inf, "a number from 0")
     n = len(items)
     if ridge == 0:
         _require_strongly_connected(items, edges)

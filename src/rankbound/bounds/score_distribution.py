@@ -324,11 +324,12 @@ def score_distributions(
     """
     of, profiles = parse_metric(metric), list[Profile]()
     for one in lists:
+        n, p = (one.n, one.p) if isinstance(one, Profile) else one
         try:
             # Python's integers: products of NumPy's could overflow.
-            profiles.append(one if isinstance(one, Profile) else Profile(*map(index, one)))
+            profiles.append(one if isinstance(one, Profile) else Profile(index(n), index(p)))
         except TypeError:
-            raise ValueError(f"n, p: found {one[0]!r} and {one[1]!r}, expected integers") from None
+            raise ValueError(f"n, p: found {n!r} and {p!r}, expected integers") from None
     require_one_of("method", method, METHODS)
     require("samples", samples, 1 <= samples <= MOST_SAMPLES, f"1 to {MOST_SAMPLES:,}")
     require("seed", seed, seed >= 0, "a whole number from 0")
@@ -487,8 +488,7 @@ def counts_pairs(metric: str) -> bool:
 def gain_terms(kind: str, count: Any, samples: Any, span: Any, sd: Any) -> tuple[Any, Any]:
     """Return the numerator and the denominator of a gain (thesis eq. 3.13), of one distribution or of many."""
     terms = {"distinct": (count, span), "drawn": (samples, span), "sd": (1.0, sd)}
-    if kind not in terms:
-        raise ValueError(f"gain {kind!r} is not one of {', '.join(terms)}")
+    require_one_of("gain", kind, terms)
     return terms[kind]
 
 

@@ -414,10 +414,10 @@ def values_in_order(
             moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
             blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
             own = grades.index_select(0, items)
-            found = [metric.of_blocks(blocks, own, rest) for metric in metrics]
+            of_metrics = [metric.of_blocks(blocks, own, rest) for metric in metrics]
         else:
-            found = [_of_ranking(metric, ranked.index_select(0, items), rest) for metric in metrics]
-        values[:, chosen] = torch.stack([one.to(values) for one in found])
+            of_metrics = [_of_ranking(metric, ranked.index_select(0, items), rest) for metric in metrics]
+        values[:, chosen] = torch.stack([one.to(values) for one in of_metrics])
     return dict(zip(metrics, values, strict=True))
 
 
