@@ -294,8 +294,7 @@ def dual_learning(
     from rankbound.losses.softmax import log_sum_exp
 
     columns = torch.as_tensor(np.asarray(features, np.float64))
-    if len(columns) != log.limits[-1]:
-        raise ValueError(f"features: found {len(columns)} rows, expected {log.limits[-1]}, one per item")
+    require("features", f"{len(columns)} rows", len(columns) == log.limits[-1], f"{log.limits[-1]}, one per item")
     # The distinct rankings that were shown, with their clicks: two have the same key by a chance of 1 in 2^64.
     mixed = (log.item.astype(np.uint64) * _MIXING + log.rank.astype(np.uint64)) * _MIXING
     mixed = (mixed ^ (mixed >> np.uint64(32))) * _MIXING

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankbound.io.files import needs_extra
 from rankbound.kernels.formulas import Floats
-from rankbound.texts import printable, quantity, require_one_of
+from rankbound.texts import printable, quantity, require, require_one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,8 +146,7 @@ def distribution(metric: Any, n: int, p: int, ax: "Axes | None" = None, **how: A
     from rankbound.bounds.score_distribution import score_distribution
 
     found = score_distribution(metric, n, p, **how)
-    if np.isnan(found.expectation):
-        raise ValueError(f"n, p: found {n} and {p}, expected a list on which {found.metric} is defined")
+    require("n, p", f"{n} and {p}", not np.isnan(found.expectation), f"a list on which {found.metric} is defined")
     ax = _axes(ax, 3.6)
     if found.width == 0 and len(found.support) <= MOST_LINES:
         ax.vlines(found.support, 0, found.probability, color=A_HIGHER, linewidth=2)
@@ -221,8 +220,7 @@ def means(
     """Draw the mean of each system on a metric, best first, with intervals and marks behind the names."""
     averages = {name: mean for name, one in evaluations.items() if (mean := one.means()[metric]) == mean}
     order = sorted(averages, key=averages.__getitem__, reverse=higher_is_better)
-    if not order:
-        raise ValueError(f"metric: found {metric}, which is undefined on all topics, expected one that is not")
+    require("metric", f"{metric}, which is undefined on all topics", bool(order), "one that is not")
     ax = _axes(ax, 1.2 + 0.32 * len(order))
     for place, name in enumerate(order):
         ax.hlines(place, *intervals[name], color=MUTED, linewidth=1.5)

@@ -88,8 +88,7 @@ class Strengths:
         return aligned([("item", "strength", "standard error"), *rows])
 
     def _place(self, item: Any) -> int:
-        if item not in self.items:
-            raise ValueError(f"item: found {quoted(item)}, expected one of the {len(self.items)} that were compared")
+        require("item", quoted(item), item in self.items, f"one of the {len(self.items)} that were compared")
         return list(self.items).index(item)
 
 

@@ -125,11 +125,11 @@ def build(
 def text_of(named: Any) -> str:
     """Return the object's text: its class's name, the parameters that differ from their defaults, the cut-off."""
     kind: Any = type(named)
-    parts = [
-        f"{key}={str(value).lower() if isinstance(value, bool) else str(value).removesuffix('.0')}"
-        for key, parameter in _parameters(kind).items()
-        if key != CUTOFF and (value := getattr(named, key)) != parameter.default
-    ]
+    parts = []
+    for key, parameter in _parameters(kind).items():
+        if key != CUTOFF and (value := getattr(named, key)) != parameter.default:
+            written = str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")
+            parts.append(f"{key}={written}")
     cutoff = getattr(named, CUTOFF, None)
     return str(named.name) + (f"({','.join(parts)})" if parts else "") + (f"@{cutoff}" if cutoff is not None else "")
 
