@@ -295,15 +295,15 @@ def score_distribution(
     array([0.75, 0.25])
     """
     of = parse_metric(metric)
-    if (n is None or p is None) == (relevance is None) or (relevance is not None and not n is p is None):
-        raise ValueError("score_distribution: expected either n and p, or relevance=")
     profile: Profile | tuple[int, int]
-    if n is not None and p is not None:
+    if n is not None and p is not None and relevance is None:
         profile = n, p
-    else:
+    elif relevance is not None and n is p is None:
         grades = as_tensor(relevance if hasattr(relevance, "dtype") else np.asarray(relevance), "relevance")
         require_grades(grades)
         profile = Facts(of, grades, Lists.of_sizes([len(grades)])).profile(0)
+    else:
+        raise ValueError("score_distribution: expected either n and p, or relevance=")
     return next(score_distributions(of, [profile], method=method, samples=samples, seed=seed, tilt=tilt))
 
 

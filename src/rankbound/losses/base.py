@@ -242,9 +242,10 @@ class RankingLoss(nn.Module, ABC):
         losses = self._fused(scores, relevance, lists.offsets, facts=facts)
         if losses is None:
             losses = self._on_gpu(scores, relevance, lists, facts=facts)
-        if losses is None and facts is not None:
-            losses = attached(self.of_lists(scores, relevance, lists, facts), scores, lists)  # type: ignore[call-arg]
-        return attached(self.of_lists(scores, relevance, lists), scores, lists) if losses is None else losses
+        if losses is None:
+            known = () if facts is None else (facts,)
+            losses = attached(self.of_lists(scores, relevance, lists, *known), scores, lists)
+        return losses
 
     def derivatives(
         self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None, *, second: bool = True

@@ -300,14 +300,15 @@ class _LinkSums:
 
     def losses(self, with_gradient: bool = False) -> Tensor:
         """Return the sums of the kernel, where each pair counts at its better item, and the gradient of their total."""
-        kernels, pushed = (self._kernel, self._slope)[: 1 + with_gradient], self._slope if with_gradient else None
+        kernels = (self._kernel, self._slope) if with_gradient else (self._kernel,)
         if self._method == _DIRECT:
-            losses, *slopes = self._direct(kernels, pushed)
+            sums = self._direct(kernels, self._slope if with_gradient else None)
         else:
             boxes = Boxes(self._scores, self._pairs.lists, self._temperature)
-            losses, *slopes = self._over_grades(boxes, kernels)
-            slopes += [*self._over_grades(boxes, kernels[1:], higher=True)] if with_gradient else []
-        return torch.stack([losses, slopes[1] - slopes[0]]) if with_gradient else losses[None]
+            sums = self._over_grades(boxes, kernels)
+            if with_gradient:
+                sums = torch.cat([sums, self._over_grades(boxes, (self._slope,), higher=True)])
+        return torch.stack([sums[0], sums[2] - sums[1]]) if with_gradient else sums
 
     def curvature(self, factor: Tensor | None = None) -> Tensor:
         """Return the second derivative of the total with respect to each item's score.

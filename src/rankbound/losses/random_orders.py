@@ -7,7 +7,7 @@ is a smooth function of the scores. They differ in these chances. Memory is quad
 import math
 from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,9 +20,6 @@ from rankbound.losses.lambda_loss import AdditiveLoss, discounts
 from rankbound.metrics import Metric
 from rankbound.smooth_ranks import require_temperature
 from rankbound.texts import require
-
-if TYPE_CHECKING:
-    pass
 
 MOST_ITEMS = 2000
 """The most items of a list: with all of them relevant, a step of SoftRank takes about 3 GB."""

@@ -416,7 +416,8 @@ def values_in_order(
             own = grades.index_select(0, items)
             of_metrics = [metric.of_blocks(blocks, own, rest) for metric in metrics]
         else:
-            of_metrics = [_of_ranking(metric, ranked.index_select(0, items), rest) for metric in metrics]
+            own = ranked.index_select(0, items)
+            of_metrics = [_of_ranking(metric, own, rest) for metric in metrics]
         values[:, chosen] = torch.stack([one.to(values) for one in of_metrics])
     return dict(zip(metrics, values, strict=True))
 
