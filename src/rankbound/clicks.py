@@ -195,8 +195,7 @@ def simulate(
         found = f"{limits[0]} .. {limits[-1]}"
         raise ValueError(f"offsets: found {found}, expected ascending limits of {len(grades)} items")
     draws, filled = np.random.default_rng(seed), np.flatnonzero(np.diff(limits))
-    if not len(filled):
-        raise ValueError("offsets: found no list with items, expected one or more to show")
+    require("offsets", "no list with items", len(filled) > 0, "one or more to show")
     lists = filled[draws.integers(len(filled), size=sessions)]
     sizes = np.diff(limits)[lists]
     session, place = cases_of(sizes)

@@ -95,8 +95,7 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
         bound = f" (bound: {recipe.bound})" if recipe.bound != "none" else ""
         # Models that have a loss of their own are named in its place.
         recipes.add((recipe.loss + bound if recipe.takes_loss else recipe.model, recipe.metric))
-    if len(recipes) != 1:
-        raise ValueError(f"rankers: found {len(recipes)} pairs of loss and metric, expected one for all")
+    require("rankers", f"{len(recipes)} pairs of loss and metric", len(recipes) == 1, "one for all")
     if without := [one.recipe.model for one in rankers if not one.record.get("curves")]:
         raise ValueError(
             f"ranker: found {without[0]} without a record of its epochs, which models without epochs and those of "
@@ -194,8 +193,7 @@ def differences(
         RankboundError: Matplotlib is not installed.
     """
     rows = {name: one for name, one in comparisons.items() if one.difference == one.difference}
-    if not rows:
-        raise ValueError("comparisons: found none with a difference, expected one whose systems share topics")
+    require("comparisons", "none with a difference", bool(rows), "one whose systems share topics")
     ax = _axes(ax, 1.2 + 0.32 * len(rows))
     for place, one in enumerate(rows.values()):
         p_value = one.p_value if np.isnan(one.p_adjusted) else one.p_adjusted

@@ -210,8 +210,7 @@ def plackett_luce(rankings: Iterable[Iterable[Any]], *, ridge: float = 0.0) -> S
             raise ValueError(f"rankings: found {quoted(names)} as number {number}, expected two or more distinct items")
         indices = [place.setdefault(name, len(place)) for name in names]
         shapes.setdefault((len(names), min(n_ranked, len(names) - 1)), []).append(indices)
-    if not shapes:
-        raise ValueError("rankings: found none, expected one or more")
+    require("rankings", "none", bool(shapes), "one or more")
     # A stage of a ranking chooses its winner among the items from its place on.
     items, flat = list(place), np.concatenate([np.ravel(several) for several in shapes.values()])
     lengths, stages = np.repeat([*shapes], [*map(len, shapes.values())], axis=0).T
@@ -249,8 +248,7 @@ def _numbered(**sources: Any) -> tuple[Any, ...]:
                 raise ValueError(f"{name}: found {quoted(pair)} as number {number}, expected a pair of different items")
         indices = [[place.setdefault(one, len(place)) for one in pair] for pair in pairs]
         numbered.append(np.array(indices, np.int64).reshape(-1, 2))
-    if not place:
-        raise ValueError("wins: found none, expected one or more pairs of winner and loser")
+    require("wins", "none", bool(place), "one or more pairs of winner and loser")
     return list(place), *numbered
 
 

@@ -404,6 +404,8 @@ def values_in_order(
     shared[:-1] |= ~starts[1:]
     shared &= ranked != 0
     tied = lists.sum(shared) > 0
+    if not bool(tied.any()):
+        return {metric: _of_ranking(metric, ranked, lists).to(torch.float64) for metric in metrics}
     values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
     for chosen in (tied, ~tied):
         if not bool(chosen.any()):
