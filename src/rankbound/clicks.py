@@ -22,13 +22,7 @@ from rankbound.io.ragged import rows_of_lists
 from rankbound.kernels.formulas import Floats, Integers, Mask, cases_of
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as metric_of
-from rankbound.texts import require_one_of
-
-ESTIMATORS = ("ips", "snips", "dr")
-GAINS = ("DCG", "CG")
-
-Counts = tuple[Integers, Integers, Floats, Floats]
-"""Items and ranks that occur together, how often they were shown, and clicked."""
+from rankbound.texts import require, require_one_of
 
 LEAST = 1e-9
 _RIDGE = 1e-6
@@ -60,7 +54,7 @@ class ClickLog:
     offsets: Integers
     limits: Integers
 
-    def counted(self) -> Counts:
+    def counted(self) -> tuple[Integers, Integers, Floats, Floats]:
         """Return items and ranks that occur together, with how often they were shown, and clicked."""
         width = int(self.rank.max(initial=0)) + 1
         keys, row = np.unique(self.item * width + self.rank, return_inverse=True)
@@ -89,45 +83,28 @@ class ClickModel(ABC):
 class PositionBased(ClickModel):
     r"""Position-based model: rank r is examined with probability $\theta_r = r^{-\eta}$ (Joachims et al. 2017).
 
+    With trust in the ranking, an unattractive item of a high rank is clicked as well (Agarwal et al. 2019):
+    $P(\mathrm{click}) = \theta_r (\gamma + \epsilon_r (1 - \gamma))$, $\epsilon_r$ = `trust` / r.
+
     Args:
         noise: the attraction of items of grade 0.
         eta: the strength of the bias; 0 is none.
+        trust: the probability that an unattractive item is clicked when it is examined at rank 1; 0.65 in the paper.
 
     >>> rb.clicks.PositionBased(eta=1.0).propensities(3).round(2)
     array([1.  , 0.5 , 0.33])
     """
 
     eta: float = 1.0
+    trust: float = 0.0
 
     def propensities(self, n: int) -> Floats:
         """Return the probabilities of examination of the first n ranks."""
         return np.asarray(np.arange(1, n + 1, dtype=np.float64) ** -self.eta)
 
     def clicks(self, attraction: Floats, rank: Integers, offsets: Integers, draws: Generator) -> Mask:
-        return draws.random(len(rank)) < rank**-self.eta * self._seen(attraction, rank)
-
-    def _seen(self, attraction: Floats, rank: Integers) -> Floats:
-        return attraction
-
-
-@dataclass(frozen=True)
-class TrustBias(PositionBased):
-    r"""Position bias, and trust in the ranking: an unattractive item of a high rank is clicked as well.
-
-    $P(\mathrm{click}) = \theta_r (\gamma + \epsilon_r (1 - \gamma))$, $\epsilon_r$ = `trust` / r (Agarwal et al. 2019).
-
-    Args:
-        noise, eta: as in `PositionBased`.
-        trust: the probability that an unattractive item is clicked when it is examined at rank 1.
-
-    >>> rb.clicks.TrustBias(trust=0.5).propensities(1)
-    array([1.])
-    """
-
-    trust: float = 0.65
-
-    def _seen(self, attraction: Floats, rank: Integers) -> Floats:
-        return attraction + self.trust / rank * (1 - attraction)
+        trusted = attraction + self.trust / rank * (1 - attraction)
+        return draws.random(len(rank)) < rank**-self.eta * trusted
 
 
 @dataclass(frozen=True)
@@ -218,8 +195,7 @@ def simulate(
         found = f"{limits[0]} .. {limits[-1]}"
         raise ValueError(f"offsets: found {found}, expected ascending limits of {len(grades)} items")
     draws, filled = np.random.default_rng(seed), np.flatnonzero(np.diff(limits))
-    if not len(filled):
-        raise ValueError("offsets: found no list with items, expected one or more to show")
+    require("offsets", "no list with items", len(filled) > 0, "one or more to show")
     lists = filled[draws.integers(len(filled), size=sessions)]
     sizes = np.diff(limits)[lists]
     session, place = cases_of(sizes)
@@ -317,13 +293,18 @@ def dual_learning(
     from rankbound.losses.softmax import log_sum_exp
 
     columns = torch.as_tensor(np.asarray(features, np.float64))
-    if len(columns) != log.limits[-1]:
-        raise ValueError(f"features: found {len(columns)} rows, expected {log.limits[-1]}, one per item")
-    item, rank, clicks, offsets = _distinct(log)
+    require("features", f"{len(columns)} rows", len(columns) == log.limits[-1], f"{log.limits[-1]}, one per item")
+    # The distinct rankings that were shown, with their clicks: two have the same key by a chance of 1 in 2^64.
+    mixed = (log.item.astype(np.uint64) * _MIXING + log.rank.astype(np.uint64)) * _MIXING
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * _MIXING
+    _, distinct, which = np.unique(np.add.reduceat(mixed, log.offsets[:-1]), return_index=True, return_inverse=True)
+    rows, offsets = rows_of_lists(log.offsets, distinct)
+    row = offsets[which].repeat(np.diff(log.offsets)) + log.rank - 1
+    clicks = np.bincount(row, log.clicked, len(rows)).astype(np.float64)
     draws, lists = torch.Generator().manual_seed(seed), Lists(torch.from_numpy(offsets))
     coefficients = (torch.randn(columns.shape[1], generator=draws, dtype=torch.float64) * 0.01).requires_grad_()
     logits = torch.zeros(int(log.rank.max()), dtype=torch.float64, requires_grad=True)
-    shown, ranks = columns[torch.from_numpy(item)], torch.from_numpy(rank - 1)
+    shown, ranks = columns[torch.from_numpy(log.item[rows])], torch.from_numpy(log.rank[rows] - 1)
     first, counts = torch.from_numpy(offsets[:-1]), torch.from_numpy(clicks)
     optimiser = torch.optim.Adam([coefficients, logits], lr=learning_rate)
     for _ in range(epochs):
@@ -412,10 +393,9 @@ def counterfactual(
     Raises:
         ValueError: as `estimated_relevance`, or for a metric that is no sum of gains.
     """
-    require_one_of("estimator", estimator, ESTIMATORS)
-    chosen = metric_of(metric) if isinstance(metric, str) else metric
-    if chosen.name not in GAINS:
-        raise ValueError(f"metric: found {chosen}, expected a sum of gains without a normaliser: DCG or CG")
+    require_one_of("estimator", estimator, ("ips", "snips", "dr"))
+    chosen = metric_of(metric)
+    require("metric", chosen, chosen.name in ("DCG", "CG"), "a sum of gains without a normaliser: DCG or CG")
     how = "dr" if estimator == "dr" else "ips"
     labels = estimated_relevance(log, propensities, floor=floor, prior=prior, estimator=how)
     ones, seen = np.ones(len(labels)), ~np.isnan(labels)
@@ -427,19 +407,9 @@ def counterfactual(
     return np.asarray(np.where(filled, up - down, np.nan) / divisor)
 
 
-def _distinct(log: ClickLog) -> tuple[Integers, Integers, Floats, Integers]:
-    """Return items, ranks and clicks of the distinct rankings that were shown, and their limits."""
-    mixed = (log.item.astype(np.uint64) * _MIXING + log.rank.astype(np.uint64)) * _MIXING
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * _MIXING
-    # Two rankings have the same key by a chance of 1 in 2^64.
-    keys = np.add.reduceat(mixed, log.offsets[:-1])
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    rows, offsets = rows_of_lists(log.offsets, first)
-    clicks = np.bincount(offsets[which].repeat(np.diff(log.offsets)) + log.rank - 1, log.clicked, len(rows))
-    return log.item[rows], log.rank[rows], clicks.astype(np.float64), offsets
-
-
-def _maximised(counts: Counts, design: Floats | None, rounds: int, tolerance: float) -> Floats:
+def _maximised(
+    counts: tuple[Integers, Integers, Floats, Floats], design: Floats | None, rounds: int, tolerance: float
+) -> Floats:
     """Return the propensities of greatest likelihood, given counts of items at ranks; relative to that of rank 1."""
     item, rank, shown, clicked = counts
     n_ranks = int(rank.max())
@@ -449,7 +419,7 @@ def _maximised(counts: Counts, design: Floats | None, rounds: int, tolerance: fl
     theta = 1 / np.arange(1, n_ranks + 1)
     gamma = np.full(int(item.max()) + 1 if design is None else len(design), 0.5)
     coefficients, left = np.zeros(0 if design is None else design.shape[1]), shown - clicked
-    of_rank = np.bincount(rank - 1, shown, n_ranks)
+    ridge, of_rank = _RIDGE * np.eye(len(coefficients)), np.bincount(rank - 1, shown, n_ranks)
     of_item = np.bincount(item, shown, len(gamma))
     for _ in range(rounds):
         examined, attracted = theta[rank - 1], gamma[item]
@@ -460,22 +430,19 @@ def _maximised(counts: Counts, design: Floats | None, rounds: int, tolerance: fl
         if design is None:
             relevant = (positive / of_item.clip(LEAST)).clip(LEAST, 1 - LEAST)
         else:
-            coefficients, relevant = _logistic(design, np.asarray(positive), np.asarray(of_item), coefficients)
+            # A few steps of Newton's method of a logistic regression.
+            odds = 1 / (1 + np.exp(-(design @ coefficients).clip(-30, 30)))
+            for _ in range(_NEWTON_STEPS):
+                curvature = (design * (of_item * odds * (1 - odds))[:, None]).T @ design + ridge
+                slope = design.T @ (positive - of_item * odds) - _RIDGE * coefficients
+                coefficients = coefficients + np.linalg.solve(curvature, slope)
+                odds = 1 / (1 + np.exp(-(design @ coefficients).clip(-30, 30)))
+            relevant = odds
         change = max(np.abs(new / new[0] - theta / theta[0]).max(), np.abs(relevant - gamma).max())
         theta, gamma = new, relevant
         if change < tolerance:
             break
     return np.asarray(theta / theta[0])
-
-
-def _logistic(design: Floats, positive: Floats, total: Floats, start: Floats) -> tuple[Floats, Floats]:
-    """Return the coefficients after a few steps of Newton's method, and the probabilities."""
-    odds = 1 / (1 + np.exp(-(design @ start).clip(-30, 30)))
-    for _ in range(_NEWTON_STEPS):
-        curvature = (design * (total * odds * (1 - odds))[:, None]).T @ design + _RIDGE * np.eye(len(start))
-        start = start + np.linalg.solve(curvature, design.T @ (positive - total * odds) - _RIDGE * start)
-        odds = 1 / (1 + np.exp(-(design @ start).clip(-30, 30)))
-    return start, odds
 
 
 def _require_connected(item: Integers, rank: Integers) -> None:

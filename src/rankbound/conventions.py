@@ -1,60 +1,15 @@
-"""The names of metrics in one other tool, ir_measures or trec_eval, as it means them.
+"""The parameters of the measures of ir_measures, as it means them.
 
-Some names differ in meaning. nDCG of both tools has linear gain; in ir_measures, ERR has a scale up to grade 4 (gdeval)
-and the parameter of SetF is the square of beta. Its SDCG, INSQ and INST clip grades above `max_rel`, which are refused
-here, and stop at rank 1,000. For documents that a run lacks or that are unjudged, see
-`rankbound.evaluation`.
+Some differ in meaning. nDCG has linear gain, ERR a scale up to grade 4 (gdeval), and the parameter of SetF is the
+square of beta. SDCG, INSQ and INST clip grades above `max_rel`, which are refused here, and stop at rank 1,000. For
+documents that a run lacks or that are unjudged, see `rankbound.evaluation`.
 """
 
 import math
 import re
 from contextlib import suppress
 
-from rankbound.texts import split_text, unknown_name
-
-Parts = tuple[str, dict[str, str], int | None]
-"""A metric of this library as `split_text` returns it: name, texts of the parameters, cut-off."""
-
-ROWS = (
-    ("nDCG", ("nDCG", "NDCG"), "ndcg", "ndcg_cut"),
-    ("AP", ("AP", "MAP"), "map", "map_cut"),
-    ("RR", ("RR", "MRR"), "recip_rank", None),
-    ("P", ("P", "Precision"), None, "P"),
-    ("Recall", ("R", "Recall"), None, "recall"),
-    ("Hit", ("Success",), None, "success"),
-    ("Rprec", ("Rprec", "RPrec"), "Rprec", None),
-    ("IPrec", ("IPrec",), None, None),
-    ("Bpref", ("Bpref", "BPref"), "bpref", None),
-    ("infAP", ("infAP",), "infAP", None),
-    ("SetP", ("SetP",), "set_P", None),
-    ("SetR", ("SetR",), "set_recall", None),
-    ("SetF", ("SetF",), "set_F", None),
-    ("SetAP", ("SetAP",), "set_map", None),
-    ("SetRelP", ("SetRelP",), "set_relative_P", None),
-    ("Judged", ("Judged",), None, None),
-    ("RBP", ("RBP",), None, None),
-    ("ERR", ("ERR",), None, None),
-    *((same, (same,), None, None) for same in ("SDCG", "INSQ", "INST", "Compat", "alpha_nDCG", "alpha_DCG")),
-    *((same, (same,), None, None) for same in ("ERR_IA", "nERR_IA", "P_IA", "StRecall")),
-    ("AP_IA", ("AP_IA", "MAP_IA"), None, None),
-    ("novelty_RBP", ("NRBP",), None, None),
-    ("novelty_nRBP", ("nNRBP",), None, None),
-)
-"""The name here; the names in ir_measures; trec_eval's names for whole lists, and with a cut-off (`P_5` or `P.5`)."""
-
-OF_IR_MEASURES = {theirs: ours for ours, names, _, _ in ROWS for theirs in names}
-WHOLE = {theirs: ours for ours, _, theirs, _ in ROWS if theirs}
-CUT = {theirs: ours for ours, _, _, theirs in ROWS if theirs}
-
-WITHOUT_COUNTERPART = {
-    "Accuracy": "it compares relevant with other items by a threshold; PairAccuracy compares grades",
-    **dict.fromkeys(("NumQ", "NumRel", "NumRet", "NumRelRet"), "it counts what the data hold"),
-    "BPM": "a better item in place of another can worsen it, so that its worst order is not known; INST adapts, too",
-    **dict.fromkeys(("NERR8", "NERR9", "NERR10", "NERR11"), "it approximates ERR, which is exact here"),
-}
-"""Measures of ir_measures that are refused, with the reason."""
-
-DCG_GAINS = {"log2": "linear", "exp-log2": "exp2"}
+from rankbound.texts import split_text
 
 # The rank at which cwl-eval, which computes some measures of ir_measures, stops.
 DEEPEST_OF_CWL = 1000
@@ -63,11 +18,11 @@ DEEPEST_OF_CWL = 1000
 GDEVAL_SCALE = "4"
 
 
-def of_ir_measures(text: str) -> Parts:
-    """Return the metric equal to the measure `text` of ir_measures: `nDCG@10` is `nDCG(gain=linear)@10` here.
+def of_ir_measures(text: str) -> str:
+    """Return the measure `text` of ir_measures with the parameters that it has here; its name is a row of `names.csv`.
 
     Raises:
-        ValueError: for an unknown measure, or one without a counterpart here, with the reason.
+        ValueError: for parameters without a counterpart here, with the reason.
     """
     measure = f"metric {text!r} of ir_measures"
     # IPrec(rel=2)@0.5, where a recall follows the @, is IPrec(rel=2,recall=0.5).
@@ -75,11 +30,7 @@ def of_ir_measures(text: str) -> Parts:
         name, given, cutoff = split_text(f"IPrec({','.join(filter(None, (match[1], f'recall={match[2]}')))})")
     else:
         name, given, cutoff = split_text(text)
-    if name in WITHOUT_COUNTERPART:
-        raise ValueError(f"{measure}: found no counterpart: {WITHOUT_COUNTERPART[name]}")
-    if name not in OF_IR_MEASURES:
-        raise unknown_name("metric", text, name, OF_IR_MEASURES)
-    parameters, ours = {key: value.strip("'\"") for key, value in given.items()}, OF_IR_MEASURES[name]
+    parameters = {key: value.strip("'\"") for key, value in given.items()}
     if "cutoff" in parameters:
         _, _, cutoff = split_text(f"{name}@{parameters.pop('cutoff')}")
     if parameters.pop("judged_only", "False") != "False":
@@ -87,49 +38,32 @@ def of_ir_measures(text: str) -> Parts:
             f"{measure}: found judged_only, but unjudged items count as not relevant here; expected judged_only=False: "
             "remove the unjudged items from the run"
         )
-    if ours == "nDCG":
+    if name in ("nDCG", "NDCG"):
         discounting = parameters.pop("dcg", "log2")
-        if "gains" in parameters or discounting not in DCG_GAINS:
+        if "gains" in parameters or discounting not in ("log2", "exp-log2"):
             raise ValueError(f"{measure}: expected dcg='log2' or dcg='exp-log2' and no other gains")
-        parameters["gain"] = DCG_GAINS[discounting]
-    elif ours == "SetF" and "beta" in parameters:
+        parameters["gain"] = "linear" if discounting == "log2" else "exp2"
+    elif name == "SetF" and "beta" in parameters:
         with suppress(ValueError):  # Other texts than numbers are refused later.
             parameters["beta"] = repr(math.sqrt(float(parameters["beta"])))
-    elif ours == "SetP" and parameters.pop("relative", "False") != "False":
-        ours = "SetRelP"
-    elif ours in ("SDCG", "INSQ", "INST"):
+    elif name == "SetP" and parameters.pop("relative", "False") != "False":
+        name = "SetRelP"
+    elif name in ("SDCG", "INSQ", "INST"):
         if parameters.pop("min_rel", "0") != "0" or parameters.pop("dcg", "log2") != "log2":
             raise ValueError(f"{measure}: expected grades from 0 (min_rel=0), and dcg='log2'")
         if "max_rel" in parameters:
             parameters["max"] = parameters.pop("max_rel")
-        cutoff = min(cutoff or DEEPEST_OF_CWL, DEEPEST_OF_CWL) if cutoff or ours != "SDCG" else None
-    elif ours == "Compat" and parameters.pop("normalize", "True") != "True":
+        cutoff = min(cutoff or DEEPEST_OF_CWL, DEEPEST_OF_CWL) if cutoff or name != "SDCG" else None
+    elif name == "Compat" and parameters.pop("normalize", "True") != "True":
         raise ValueError(f"{measure}: found normalize=False, expected True: here it is over that of the ideal ranking")
-    elif ours == "ERR":
+    elif name == "ERR":
         parameters["max"] = GDEVAL_SCALE
-    elif ours == "RBP":
+    elif name == "RBP":
         if "rel" not in parameters:
             raise ValueError(
                 f"{measure}: without rel it has graded gains, which RBP lacks here; expected a threshold, as in "
                 "RBP(p=0.8,rel=1)"
             )
         parameters.setdefault("p", "0.8")
-    return ours, parameters, cutoff
-
-
-def of_trec_eval(text: str) -> Parts:
-    """Return the metric equal to the measure `text` of trec_eval: `ndcg_cut_10` is `nDCG(gain=linear)@10` here.
-
-    Raises:
-        ValueError: for an unknown measure, or one without a cut-off that needs it.
-    """
-    if match := re.fullmatch(r"iprec_at_recall[_.]([\d.]+)", text):
-        return "IPrec", {"recall": match[1]}, None
-    name, cutoff, known = text, None, WHOLE
-    if match := re.fullmatch(r"(.+)[_.](\d+)", text):
-        name, cutoff, known = match[1], int(match[2]), CUT
-    if name not in known:
-        if name in CUT:
-            raise ValueError(f"metric {text!r} of trec_eval: expected a cut-off, as in {name}_10")
-        raise unknown_name("metric", text, name, [*WHOLE, *(f"{one}_10" for one in CUT), "iprec_at_recall_0.10"])
-    return known[name], {"gain": "linear"} if known[name] == "nDCG" else {}, cutoff
+    written = ",".join(f"{key}={value}" for key, value in parameters.items())
+    return name + (f"({written})" if written else "") + (f"@{cutoff}" if cutoff else "")

@@ -50,13 +50,10 @@ def with_gradient(scores: Tensor, losses: Tensor, slopes: Tensor, lists: Lists, 
     `hessian_product` maps a direction `(n_items,)` to each list's Hessian times it.
     """
 
-    def pull(upstream: Tensor) -> Tensor:
-        return lists.spread(upstream) * slopes
-
     def bend(upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         return lists.spread(upstream) * hessian_product(direction), lists.sum(direction * slopes)
 
-    return with_derivatives(scores, losses, pull, bend)
+    return with_derivatives(scores, losses, lambda upstream: lists.spread(upstream) * slopes, bend)
 
 
 def hessian_product(
@@ -74,11 +71,6 @@ def hessian_product(
             return torch.zeros_like(leaf)
         (product,) = torch.autograd.grad((gradient * direction.to(torch.float64)).sum(), leaf)
     return product
-
-
-def without_curvature(direction: Tensor) -> Tensor:
-    """Return the Hessian product of a piecewise linear loss, 0."""
-    return torch.zeros_like(direction)
 
 
 class _WithDerivatives(torch.autograd.Function):
@@ -148,8 +140,12 @@ def through_transforms(
         NotImplementedError: for offsets over which `vmap` maps, for third derivatives, and for forward mode in forward
             mode.
     """
-    if isinstance(offsets, Tensor) and torch._C._functorch.is_batchedtensor(offsets):
-        raise _no_batch_of_offsets()
+    known = offsets.offsets if isinstance(offsets, Lists) else offsets
+    if isinstance(known, Tensor) and torch._C._functorch.is_batchedtensor(known):
+        raise NotImplementedError(
+            "offsets: vmap maps over them, and lists of other limits have no common shape; pass all lists in one call, "
+            "with the offsets of all, or map over scores and relevance alone (in_dims=None for the offsets)"
+        )
     limits = Lists.checked(offsets, len(scores), scores.device).offsets
     others = [None if constant is None else as_tensor(constant, "values") for constant in constants]
     values: Tensor = _Derivative.apply(function, "value", limits, scores, *others)  # type: ignore[no-untyped-call]
@@ -237,9 +233,7 @@ class _Derivative(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], function: Function, kind: str, *tensors: Any) -> Any:
         """Evaluate the lists of all batches as those of one."""
-        (of_offsets, *dims), (offsets, *others), count = in_dims[2:], tensors, info.batch_size
-        if of_offsets is not None:
-            raise _no_batch_of_offsets()
+        (_, *dims), (offsets, *others), count = in_dims[2:], tensors, info.batch_size
         starts = offsets[-1:] * torch.arange(count, device=offsets.device).unsqueeze(1)
         together = torch.cat([(offsets[:-1] + starts).reshape(-1), offsets[-1:] * count])
         flat = (None if one is None else _copies(one, dim, count) for one, dim in zip(others, dims, strict=True))
@@ -270,13 +264,6 @@ def _gradient(values: Tensor, leaf: Tensor, upstream: Tensor, *, create_graph: b
 def _copies(values: Tensor, dim: int | None, count: int) -> Tensor:
     """Return the batches of a tensor one after the other, or so many copies of one that has none."""
     return (values.expand(count, *values.shape) if dim is None else values.movedim(dim, 0)).reshape(-1)
-
-
-def _no_batch_of_offsets() -> NotImplementedError:
-    return NotImplementedError(
-        "offsets: vmap maps over them, and lists of other limits have no common shape; pass all lists in one call, "
-        "with the offsets of all, or map over scores and relevance alone (in_dims=None for the offsets)"
-    )
 
 
 def _no_third_derivatives() -> NotImplementedError:

@@ -83,11 +83,9 @@ class Lists:
         if tensor.is_floating_point() or tensor.dtype == torch.bool:
             raise ValueError(f"offsets: found dtype {tensor.dtype}, expected integers")
         limits = tensor.to(torch.int64)
-        if values:
-            _require_limits(limits, n_items)
-        elif tensor.is_cpu:
-            # Sums over lists that end elsewhere would read any memory, and on a CPU no comparison waits.
-            _require_limits(limits.numpy(), n_items)
+        # Sums over lists that end elsewhere would read any memory, and on a CPU no comparison waits.
+        if values or tensor.is_cpu:
+            _require_limits(limits if values else limits.numpy(), n_items)
         # Lists stay the same, with all that is known of them.
         if isinstance(offsets, Lists) and limits is tensor and offsets.__dict__.get("n_items", n_items) == n_items:
             lists = offsets
@@ -185,8 +183,7 @@ class Lists:
     @cached_property
     def limits(self) -> npt.NDArray[np.int64]:
         """The offsets on the CPU, `(n_lists + 1,)`; from a GPU, they are copied once."""
-        limits: npt.NDArray[np.int64] = self.offsets.cpu().numpy()
-        return limits
+        return np.asarray(self.offsets.cpu().numpy())
 
     @cached_property
     def longest(self) -> int:
@@ -213,32 +210,34 @@ class Lists:
         known: _Result = self._kept[key][2]
         return known
 
-    def _shares(self, kinds: npt.NDArray[Any]) -> "list[tuple[Any, Tensor | slice, Lists]]":
-        """Return the lists of each of the `kinds` `(n_lists,)`: the kind, the lists' items, and their limits."""
+    def _shares(self, kinds: Tensor | npt.NDArray[Any]) -> "list[tuple[Any, Tensor | slice, Lists]]":
+        """Return the lists of each of the `kinds` `(n_lists,)`: the kind, the lists' items, and their limits.
+
+        Those of an array, which sizes decide, are kept; those of a tensor are not, since scores decide it.
+        """
+        known = kinds.cpu().numpy() if isinstance(kinds, Tensor) else kinds
 
         def compute() -> "list[tuple[Any, Tensor | slice, Lists]]":
-            chosen, sizes = np.unique(kinds).tolist() or [0], np.diff(self.limits)
+            chosen, sizes = np.unique(known).tolist() or [0], np.diff(self.limits)
             shares: list[tuple[Any, Tensor | slice, Lists]] = []
             if len(chosen) == 1:
                 return [(chosen[0], slice(None), self)]
-            of_items = np.repeat(kinds, sizes)
+            of_items = np.repeat(known, sizes)
             for kind in chosen:
-                items, own = np.flatnonzero(of_items == kind), sizes[kinds == kind]
+                items, own = np.flatnonzero(of_items == kind), sizes[known == kind]
                 limits = np.append(0, own.cumsum())
                 lists = Lists(torch.from_numpy(limits).to(self.device, non_blocking=True))
                 lists.__dict__.update(n_items=len(items), limits=limits)
                 shares.append((kind, torch.from_numpy(items).to(self.device, non_blocking=True), lists))
             return shares
 
-        return self._known(("shares", kinds.tobytes()), compute)
+        return compute() if isinstance(kinds, Tensor) else self._known(("shares", known.tobytes()), compute)
 
     def _places(self, chosen: npt.NDArray[np.bool_]) -> Tensor:
         """Return the indices of the lists where the mask `(n_lists,)` is true, on the lists' device."""
 
-        def compute() -> Tensor:
-            return torch.from_numpy(np.flatnonzero(chosen)).to(self.device, non_blocking=True)
-
-        return self._known(("places", chosen.tobytes()), compute)
+        key = "places", chosen.tobytes()
+        return self._known(key, lambda: torch.from_numpy(np.flatnonzero(chosen)).to(self.device, non_blocking=True))
 
     @cached_property
     def segment(self) -> Tensor:
@@ -273,7 +272,13 @@ class Lists:
 
     def running_sum(self, values: Tensor) -> Tensor:
         """Return the sum of its list's values up to and including each item, which depends on that list alone."""
-        if not values.is_floating_point() or (values.is_cpu and _are_exact_in_sums(values)):
+        exact = not values.is_floating_point()
+        if not exact and values.is_cpu:
+            # Whole numbers have sums without rounding, in any order, up to some size.
+            constant, limit = values.detach(), 2 / torch.finfo(values.dtype).eps
+            is_whole = bool((constant == constant.trunc()).all())
+            exact = is_whole and float(constant.to(torch.float64).abs().sum()) <= limit
+        if exact:
             total = values.cumsum(0)
             before = torch.cat([total.new_zeros(1), total]).index_select(0, self.offsets[:-1])
             return total - self.spread(before)
@@ -353,14 +358,12 @@ def laid_out(
     given = [name for name, one in (("offsets", offsets), ("mask", mask), ("lengths", lengths)) if one is not None]
     if len(given) > 1:
         raise ValueError(f"{given[1]}: found beside {given[0]}, expected one of them, which tells the lists")
-    known = {name: values for name, values in items.items() if values is not None}
-    (what, first), *_ = known.items()
     if offsets is not None:
         return offsets, items
-    known = {name: _rows_of(values) for name, values in known.items()}
-    first = known[what]
-    if _is_nested(first):
-        sizes = [len(one) for one in first]
+    known = {name: _rows_of(values) for name, values in items.items() if values is not None}
+    what, *_ = known
+    if _is_nested(known[what]):
+        sizes = [len(one) for one in known[what]]
         for name, values in known.items():
             if not _is_nested(values) or [len(one) for one in values] != sizes:
                 raise ValueError(f"{name}: expected {len(sizes)} lists, each as long as that of {what}")
@@ -533,11 +536,6 @@ def as_tensor(
     return tensor.to(device)
 
 
-def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
-    """Return `values` as a flat tensor of constants, one per score, on the scores' device."""
-    return as_tensor(values, name, len(scores), scores.device).detach()
-
-
 def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Tensor:
     """Return `count` weights as constants in the dtype and on the device of `beside`.
 
@@ -668,13 +666,6 @@ def _require_limits(offsets: Tensor | npt.NDArray[np.int64], n_items: int) -> No
             f"offsets: entry {place + 1} ({int(offsets[place + 1])}) is below entry {place} ({int(offsets[place])}); "
             "expected offsets that never descend"
         )
-
-
-def _are_exact_in_sums(values: Tensor) -> bool:
-    """Return true for whole numbers whose sums are exact in their dtype, in any order."""
-    constant = values.detach()
-    limit = 2 / torch.finfo(values.dtype).eps
-    return bool((constant == constant.trunc()).all()) and float(constant.to(torch.float64).abs().sum()) <= limit
 
 
 def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:

@@ -36,7 +36,16 @@ class Meaning:
             found = re.fullmatch(pattern, text.strip(), re.IGNORECASE)
             return found and self.ours.replace("{x}", found[1])
         if "=" in self.name or ":[" in self.name:
-            return self._read_options(text)
+            (own, given), (name, expected) = _options(text), _options(self.name)
+            needed = _options(self.name.partition("[")[0])[1]
+            # When CatBoost computes a metric changes no value.
+            given.pop("hints", None)
+            cutoff = given.get("top", "-1")
+            alike = all(expected.get(key) in (value, "*", "k") for key, value in given.items())
+            if _letters(own) != _letters(name) or not alike or not needed.keys() <= given.keys():
+                return None
+            is_cutoff = re.fullmatch(r"-1|0*[1-9]\d*", cutoff)
+            return self._cut("" if cutoff == "-1" else cutoff.lstrip("0")) if is_cutoff else None
         name, cut = re.fullmatch(r"(.+?)(\[@k\]|@k)?", self.name).groups()  # type: ignore[union-attr]
         own_letters = _letters(name).removesuffix(self.kind)
         for own, inside, cutoff in _readings(text):
@@ -44,20 +53,6 @@ class Meaning:
             if fits and _letters(own).removesuffix(self.kind) == own_letters:
                 return _with_parameters(self._cut(cutoff), inside) if self.ours else ""
         return None
-
-    def _read_options(self, text: str) -> str | None:
-        own, given = _options(text)
-        name, expected = _options(self.name)
-        needed = _options(self.name.partition("[")[0])[1]
-        # When CatBoost computes a metric changes no value.
-        given.pop("hints", None)
-        cutoff = given.get("top", "-1")
-        alike = all(expected.get(key) in (value, "*", "k") for key, value in given.items())
-        if _letters(own) != _letters(name) or not alike or not needed.keys() <= given.keys():
-            return None
-        if not re.fullmatch(r"-1|0*[1-9]\d*", cutoff):
-            return None
-        return self._cut("" if cutoff == "-1" else cutoff.lstrip("0"))
 
     def _cut(self, cutoff: str) -> str:
         return re.sub(r"\[@k\]|@k", f"@{cutoff}" if cutoff else "", self.ours)
@@ -73,11 +68,6 @@ class MeaningsError(ValueError):
     def __init__(self, message: str, meanings: Collection[str]) -> None:
         super().__init__(message)
         self.meanings = meanings
-
-    def of_binary(self) -> str | None:
-        """Return the text that all meanings equal where grades are 0 and 1; None if they differ there as well."""
-        plain = {re.sub(r"\(gain=\w+\)", "", one) for one in self.meanings}
-        return plain.pop() if len(plain) == 1 else None
 
 
 class ByText(dict[str, Value]):
@@ -102,11 +92,11 @@ def table() -> tuple[Meaning, ...]:
     return tuple(Meaning(**row) for row in csv.DictReader(text.splitlines()))
 
 
-def require_tool(names: str, *others: str) -> None:
-    """Raise a `ValueError` for `names` that are neither those of a tool of the table nor of the `others`."""
-    if names not in others and not any(row.is_of(names) for row in table()):
+def require_tool(names: str) -> None:
+    """Raise a `ValueError` for `names` that are not those of a tool of the table."""
+    if not any(row.is_of(names) for row in table()):
         tools = dict.fromkeys(tool for row in table() for tool in row.tools.split(", ") if "papers" not in tool)
-        raise ValueError(f"names: found {names!r}, expected one of {', '.join(dict.fromkeys([*others, *tools]))}")
+        raise ValueError(f"names: found {names!r}, expected one of rankbound, {', '.join(tools)}")
 
 
 def meanings_of(kind: str, text: str, tool: str = "") -> dict[str, Meaning]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rankbound.io.files import needs_extra
 from rankbound.kernels.formulas import Floats
-from rankbound.texts import printable, quantity, require_one_of
+from rankbound.texts import printable, quantity, require, require_one_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,9 +90,12 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
     >>> ax = rb.plot.learning_curves(rb.load("model.safetensors"))  # doctest: +SKIP
     """
     rankers = list(ranker) if isinstance(ranker, Sequence) else [ranker]
-    recipes = {(_loss_of(one), one.recipe.metric) for one in rankers}
-    if len(recipes) != 1:
-        raise ValueError(f"rankers: found {len(recipes)} pairs of loss and metric, expected one for all")
+    recipes = set()
+    for recipe in (one.recipe for one in rankers):
+        bound = f" (bound: {recipe.bound})" if recipe.bound != "none" else ""
+        # Models that have a loss of their own are named in its place.
+        recipes.add((recipe.loss + bound if recipe.takes_loss else recipe.model, recipe.metric))
+    require("rankers", f"{len(recipes)} pairs of loss and metric", len(recipes) == 1, "one for all")
     if without := [one.recipe.model for one in rankers if not one.record.get("curves")]:
         raise ValueError(
             f"ranker: found {without[0]} without a record of its epochs, which models without epochs and those of "
@@ -119,14 +122,6 @@ def learning_curves(ranker: "Ranker | Sequence[Ranker]", ax: "Axes | None" = Non
     return ax
 
 
-def _loss_of(ranker: "Ranker") -> str:
-    """Return the text of the loss that a ranker minimised, with its bound; the model of one that has its own loss."""
-    recipe = ranker.recipe
-    if not recipe.takes_loss:
-        return recipe.model
-    return recipe.loss + (f" (bound: {recipe.bound})" if recipe.bound != "none" else "")
-
-
 def distribution(metric: Any, n: int, p: int, ax: "Axes | None" = None, **how: Any) -> "Axes":
     """Draw the distribution of a metric over random orders of a list, with its minimum, expectation and maximum.
 
@@ -150,8 +145,7 @@ def distribution(metric: Any, n: int, p: int, ax: "Axes | None" = None, **how: A
     from rankbound.bounds.score_distribution import score_distribution
 
     found = score_distribution(metric, n, p, **how)
-    if np.isnan(found.expectation):
-        raise ValueError(f"n, p: found {n} and {p}, expected a list on which {found.metric} is defined")
+    require("n, p", f"{n} and {p}", not np.isnan(found.expectation), f"a list on which {found.metric} is defined")
     ax = _axes(ax, 3.6)
     if found.width == 0 and len(found.support) <= MOST_LINES:
         ax.vlines(found.support, 0, found.probability, color=A_HIGHER, linewidth=2)
@@ -199,8 +193,7 @@ def differences(
         RankboundError: Matplotlib is not installed.
     """
     rows = {name: one for name, one in comparisons.items() if one.difference == one.difference}
-    if not rows:
-        raise ValueError("comparisons: found none with a difference, expected one whose systems share topics")
+    require("comparisons", "none with a difference", bool(rows), "one whose systems share topics")
     ax = _axes(ax, 1.2 + 0.32 * len(rows))
     for place, one in enumerate(rows.values()):
         p_value = one.p_value if np.isnan(one.p_adjusted) else one.p_adjusted
@@ -225,8 +218,7 @@ def means(
     """Draw the mean of each system on a metric, best first, with intervals and marks behind the names."""
     averages = {name: mean for name, one in evaluations.items() if (mean := one.means()[metric]) == mean}
     order = sorted(averages, key=averages.__getitem__, reverse=higher_is_better)
-    if not order:
-        raise ValueError(f"metric: found {metric}, which is undefined on all topics, expected one that is not")
+    require("metric", f"{metric}, which is undefined on all topics", bool(order), "one that is not")
     ax = _axes(ax, 1.2 + 0.32 * len(order))
     for place, name in enumerate(order):
         ax.hlines(place, *intervals[name], color=MUTED, linewidth=1.5)

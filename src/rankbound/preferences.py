@@ -16,7 +16,7 @@ import numpy as np
 
 from rankbound.io.files import needs_extra
 from rankbound.kernels.formulas import Floats, Integers, cases_of
-from rankbound.texts import quantity, quoted
+from rankbound.texts import quantity, quoted, require
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,8 +88,7 @@ class Strengths:
         return aligned([("item", "strength", "standard error"), *rows])
 
     def _place(self, item: Any) -> int:
-        if item not in self.items:
-            raise ValueError(f"item: found {quoted(item)}, expected one of the {len(self.items)} that were compared")
+        require("item", quoted(item), item in self.items, f"one of the {len(self.items)} that were compared")
         return list(self.items).index(item)
 
 
@@ -211,8 +210,7 @@ def plackett_luce(rankings: Iterable[Iterable[Any]], *, ridge: float = 0.0) -> S
             raise ValueError(f"rankings: found {quoted(names)} as number {number}, expected two or more distinct items")
         indices = [place.setdefault(name, len(place)) for name in names]
         shapes.setdefault((len(names), min(n_ranked, len(names) - 1)), []).append(indices)
-    if not shapes:
-        raise ValueError("rankings: found none, expected one or more")
+    require("rankings", "none", bool(shapes), "one or more")
     # A stage of a ranking chooses its winner among the items from its place on.
     items, flat = list(place), np.concatenate([np.ravel(several) for several in shapes.values()])
     lengths, stages = np.repeat([*shapes], [*map(len, shapes.values())], axis=0).T
@@ -250,8 +248,7 @@ def _numbered(**sources: Any) -> tuple[Any, ...]:
                 raise ValueError(f"{name}: found {quoted(pair)} as number {number}, expected a pair of different items")
         indices = [[place.setdefault(one, len(place)) for one in pair] for pair in pairs]
         numbered.append(np.array(indices, np.int64).reshape(-1, 2))
-    if not place:
-        raise ValueError("wins: found none, expected one or more pairs of winner and loser")
+    require("wins", "none", bool(place), "one or more pairs of winner and loser")
     return list(place), *numbered
 
 
@@ -267,8 +264,7 @@ def _estimated(
     items: list[Any], edges: Integers, objective: Objective, model: str, ridge: float, with_tie: bool = False
 ) -> Strengths:
     """Maximise a concave objective by Newton's method; ValueError for a maximum that is not finite."""
-    if not 0 <= ridge < np.inf:
-        raise ValueError(f"ridge: found {ridge}, expected a number from 0")
+    require("ridge", ridge, 0 <= ridge < np.inf, "a number from 0")
     n = len(items)
     if ridge == 0:
         _require_strongly_connected(items, edges)

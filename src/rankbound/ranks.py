@@ -8,7 +8,7 @@ permutation.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import comb, inf, lgamma, log
 
 import numpy as np
@@ -175,7 +175,7 @@ def orders_of_ties(blocks: TieBlocks, relevance: Tensor, lists: Lists, most: int
     run_grades = grades[begins]
     run_sizes = torch.bincount(begins.cumsum(0) - 1, minlength=len(run_grades))
     runs = Lists.of_sizes(torch.bincount(blocks.block[begins], minlength=len(blocks.size)))
-    log_ways = _log_factorial(blocks.size) - runs.sum(_log_factorial(run_sizes))
+    log_ways = torch.lgamma(blocks.size.double() + 1) - runs.sum(torch.lgamma(run_sizes.double() + 1))
     # The logarithm of the number of orders that each list's ties admit, (n_lists,).
     log_orders = blocks.lists.sum(log_ways)
     few = log_orders <= log(most) + _ROUNDING
@@ -213,11 +213,11 @@ def _orders_of_blocks(
     before = blocks.lists.keep(is_open).running_sum(logs) - logs
     ways, stride = (number.exp().round().to(torch.int64) for number in (logs, before))
 
-    # All orders of each distinct block.
+    # All orders of each distinct block, in rows of one length.
     sorts, which = torch.unique(counts, dim=0, return_inverse=True)
-    ways_of_sort = torch.empty_like(sorts[:, 0]).scatter_(0, which, ways)
-    rows = Lists.of_sizes(ways_of_sort)
-    kinds = orders_at(sorts[rows.segment], rows.spread(ways_of_sort), rows.position)
+    orders, longest = [orders_of(tuple(sort)) for sort in sorts.tolist()], int(counts.sum(1).max())
+    filled = [(*order, *[0] * (longest - len(order))) for of_sort in orders for order in of_sort]
+    kinds, rows = counts.new_tensor(filled), Lists.of_sizes(counts.new_tensor([len(of_sort) for of_sort in orders]))
     first_row, first_run = rows.offsets[:-1][which], runs.offsets[:-1][is_open]
     place = slots - (blocks.size.cumsum(0) - blocks.size)[is_open][owner]
 
@@ -238,33 +238,14 @@ def n_orders(counts: Sequence[int]) -> int | float:
     return ways
 
 
-def orders_at(counts: Tensor, ways: Tensor, index: Tensor) -> Tensor:
-    """Return the kind of item at each rank, `(n_rows, longest)`, in the order with index `index` of each row's items.
-
-    Args:
-        counts: `(n_rows, n_kinds)`, int64, the number of items of each kind in each row.
-        ways: `(n_rows,)`, int64, the number of orders of each row (`n_orders`).
-        index: `(n_rows,)`, int64, the order's index, from 0 for the one with the first kinds on top to `ways - 1` for
-            its reverse.
-
-    Ranks beyond a row's items hold `n_kinds`.
-    """
-    left, ways, index = counts.clone(), ways.clone(), index.clone()
-    size = counts.sum(1)
-    longest = int(size.max()) if len(counts) else 0
-    kinds = counts.new_empty(len(counts), longest)
-    row = torch.arange(len(counts), device=counts.device)
-    for rank in range(longest):
-        # A share c_g / N of all orders of the remaining items begins with kind g.
-        begin_so = ways[:, None] * left // (size - rank).clamp(min=1)[:, None]
-        up_to = begin_so.cumsum(1)
-        kind = (index[:, None] >= up_to).sum(1)
-        kinds[:, rank] = kind
-        kind = kind.clamp(max=counts.shape[1] - 1)
-        ways = begin_so[row, kind]
-        index = index - (up_to[row, kind] - ways)
-        left[row, kind] -= 1
-    return kinds
+@lru_cache(maxsize=4096)
+def orders_of(counts: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return all orders of items of which `counts[g]` are of kind g, a kind per rank; the first kinds on top first."""
+    kinds = [kind for kind, count in enumerate(counts) if count]
+    if len(kinds) == 1:
+        return [(kinds[0],) * counts[kinds[0]]]
+    fewer = [(*counts[:kind], counts[kind] - 1, *counts[kind + 1 :]) for kind in kinds]
+    return [(kind, *rest) for kind, left in zip(kinds, fewer, strict=True) for rest in orders_of(left)]
 
 
 def _by_list(order: Tensor, lists: Lists) -> Tensor:
@@ -278,7 +259,3 @@ def _by_list(order: Tensor, lists: Lists) -> Tensor:
         digits = (lists.segment[order] >> shift).numpy().astype(np.uint16)
         order = order[torch.from_numpy(np.argsort(digits, kind="stable"))]
     return order
-
-
-def _log_factorial(number: Tensor) -> Tensor:
-    return torch.lgamma(number.to(torch.float64) + 1)

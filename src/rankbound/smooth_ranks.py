@@ -30,7 +30,7 @@ from torch.nn import functional
 from rankbound import lists as checks
 from rankbound.gradients import through_transforms, with_derivatives
 from rankbound.kernels import usable
-from rankbound.kernels.formulas import BAND, COSTS, COSTS_OF_REFERENCE, METHODS, ORDER, Array, Integers, Mask
+from rankbound.kernels.formulas import BAND, COSTS, COSTS_OF_REFERENCE, METHODS, ORDER, Integers, Mask
 from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, may_read, on_cpu
 from rankbound.texts import require, require_one_of
 
@@ -215,19 +215,6 @@ def long_enough(lists: Lists, n_fields: int, costs: tuple[float, float, float]) 
     return pays
 
 
-def shares_of(methods: Tensor | Array, lists: Lists) -> list[tuple[int, Tensor | slice, Lists]]:
-    """Return the lists of each method of `methods` `(n_lists,)`: the method, the lists' items, and their limits."""
-    if isinstance(methods, np.ndarray):
-        return lists._shares(methods)
-    kinds = torch.unique(methods).tolist() or [0]
-    if len(kinds) == 1:
-        return [(kinds[0], slice(None), lists)]
-    chosen = [(int(kind), methods == kind) for kind in kinds]
-    return [
-        (kind, torch.nonzero(lists.spread(own)).squeeze(1), Lists.of_sizes(lists.sizes[own])) for kind, own in chosen
-    ]
-
-
 def joined(parts: Sequence[Tensor], places: Sequence[Tensor | slice]) -> Tensor:
     """Return the parts `(..., n)` as one tensor, in whose last dimension they stand at `places`."""
     if len(parts) == 1:
@@ -344,7 +331,7 @@ class _Sums:
         else:
             interpolated = long_enough(lists, len(weights), COSTS_OF_REFERENCE)
         self._parts: list[tuple[Tensor | slice, Tensor | slice, PairSums | InterpolatedSums]] = []
-        for by_boxes, items, own_lists in shares_of(interpolated, lists):
+        for by_boxes, items, own_lists in lists._shares(interpolated):
             places: Tensor | slice = slice(None)
             own_targets = targets
             if not isinstance(items, slice) and every:
@@ -457,6 +444,11 @@ class Boxes:
             after = torch.where(lists.sizes > 0, last_row + 1, self._n_rows)
             starts = torch.zeros(self._n_rows + 1, dtype=torch.bool, device=row.device)
             self._starts = starts.index_fill_(0, torch.cat([first, after]), True)[:-1]
+        # The polynomials T_0 .. T_(order-1) at each item.
+        basis = local.new_empty(order, len(local))
+        basis[0], basis[1], double = 1, local, 2 * local
+        for degree in range(2, order):
+            torch.mul(double, basis[degree - 1], out=basis[degree]).sub_(basis[degree - 2])
         occupied = torch.zeros(self._n_rows, dtype=torch.int64, device=row.device)
         occupied[row] = 1
         place = (occupied.cumsum(0) - 1).index_select(0, row)
@@ -465,7 +457,7 @@ class Boxes:
         else:
             # As many as there may be; the last ones are any row.
             self._occupied = torch.full_like(row, BAND).index_copy_(0, place, row)
-        self._all = Points(row, _chebyshev(local, order), place, 2 * steps + local)
+        self._all = Points(row, basis.T.contiguous(), place, 2 * steps + local)
 
     def points(self, items: Tensor | None = None) -> Points:
         """Return the items with these indices (`None`: all) as points."""
@@ -483,7 +475,12 @@ class Boxes:
 
     def at(self, targets: Points, kernel: Kernel, moments: Tensor) -> Tensor:
         """Return the kernel sums over the sources of `moments` at each target, `(n_targets, c)`."""
-        expansion = _banded_product(moments, kernel_matrix(kernel, moments.device, moments.shape[2]), self._occupied)
+        # The local expansions of the occupied rows, from the moments of all rows within the band.
+        order, matrix = moments.shape[2], kernel_matrix(kernel, moments.device, moments.shape[2])
+        bands = moments.flatten(1).unfold(1, (2 * BAND + 1) * order, order)
+        chunks = torch.split(self._occupied, ROWS_PER_CHUNK)
+        parts = [bands.index_select(1, rows - BAND) @ matrix for rows in chunks]
+        expansion = torch.cat(parts, 1) if parts else moments.new_zeros(len(moments), 0, order)
         sums = torch.stack([(field.index_select(0, targets.place) * targets.basis).sum(1) for field in expansion], 1)
         if self._starts is None or not (kernel.linear or kernel.above or kernel.below):
             return sums
@@ -585,22 +582,3 @@ def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
     row[order] = ordered_rows
     last_row = torch.cat([ordered_rows.new_zeros(1), ordered_rows])[lists.offsets[1:]]
     return row, last_row
-
-
-def _banded_product(moments: Tensor, kernel: Tensor, rows: Tensor) -> Tensor:
-    """Return the local expansions `(c, n, order)` of `rows` from the moments of all rows within the band."""
-    order = moments.shape[2]
-    bands = moments.flatten(1).unfold(1, (2 * BAND + 1) * order, order)
-    parts = [bands.index_select(1, part - BAND) @ kernel for part in torch.split(rows, ROWS_PER_CHUNK)]
-    return torch.cat(parts, 1) if parts else moments.new_zeros(len(moments), 0, order)
-
-
-def _chebyshev(local: Tensor, order: int) -> Tensor:
-    """Return the polynomials T_0 .. T_(order-1) at `local`, `(n, order)`."""
-    basis = local.new_empty(order, len(local))
-    basis[0] = 1
-    basis[1] = local
-    double = 2 * local
-    for degree in range(2, order):
-        torch.mul(double, basis[degree - 1], out=basis[degree]).sub_(basis[degree - 2])
-    return basis.T.contiguous()

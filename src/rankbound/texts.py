@@ -57,7 +57,15 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
         raise ValueError(f"{what} {text!r}: expected a text such as {EXAMPLES[what]}")
     name, inside, cutoff = match.groups()
     parameters: dict[str, str] = {}
-    for part in _top_level_parts(inside or ""):
+    depth, parts = 0, [""]
+    for letter in inside or "":
+        depth += (letter == "(") - (letter == ")")
+        # Commas inside parentheses part nothing.
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    for part in parts if inside else ():
         key, separator, value = (piece.strip() for piece in part.partition("="))
         if not separator:
             raise ValueError(f"{what} {text!r}: expected parameters as name=value, found ({inside})")
@@ -90,7 +98,18 @@ def build(
             expected = ", ".join(one for one in known if one != CUTOFF) or "none"
             cut_off = f"; a cut-off is written {name}@10" if CUTOFF in known else ""
             raise ValueError(f"{what} {text!r}: unknown parameter {key!r}; {name} takes: {expected}{cut_off}")
-        arguments[key] = _typed(value, known[key].annotation, f"{what} {text!r}", key)
+        expected_type = known[key].annotation
+        if isinstance(expected_type, UnionType):  # `int | None`
+            expected_type = next(member for member in expected_type.__args__ if member is not type(None))
+        if expected_type is bool:
+            if value not in ("true", "false"):
+                raise ValueError(f"{what} {text!r}: found {key}={value}, expected true or false")
+            arguments[key] = value == "true"
+            continue
+        try:
+            arguments[key] = expected_type(value) if expected_type in (int, float) else value
+        except ValueError:
+            raise ValueError(f"{what} {text!r}: found {key}={value}, expected {expected_type.__name__}") from None
     if cutoff is not None:
         if CUTOFF not in known:
             instead = f": write {name}(metric=nDCG@{cutoff})" if "metric" in known else ""
@@ -106,11 +125,11 @@ def build(
 def text_of(named: Any) -> str:
     """Return the object's text: its class's name, the parameters that differ from their defaults, the cut-off."""
     kind: Any = type(named)
-    parts = [
-        f"{key}={_written(value)}"
-        for key, parameter in _parameters(kind).items()
-        if key != CUTOFF and (value := getattr(named, key)) != parameter.default
-    ]
+    parts = []
+    for key, parameter in _parameters(kind).items():
+        if key != CUTOFF and (value := getattr(named, key)) != parameter.default:
+            written = str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")
+            parts.append(f"{key}={written}")
     cutoff = getattr(named, CUTOFF, None)
     return str(named.name) + (f"({','.join(parts)})" if parts else "") + (f"@{cutoff}" if cutoff is not None else "")
 
@@ -265,34 +284,3 @@ def _parameters(kind: Hashable) -> "Mapping[str, Parameter]":
 
     assert callable(kind)
     return signature(kind, eval_str=True).parameters
-
-
-def _top_level_parts(inside: str) -> Iterator[str]:
-    """Yield the parts between commas, ignoring commas inside parentheses."""
-    depth, start = 0, 0
-    for place, letter in enumerate(inside):
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            yield inside[start:place]
-            start = place + 1
-    if inside:
-        yield inside[start:]
-
-
-def _typed(value: str, kind: Any, where: str, key: str) -> Any:
-    if isinstance(kind, UnionType):  # `int | None`
-        kind = next(member for member in kind.__args__ if member is not type(None))
-    if kind is bool:
-        if value not in ("true", "false"):
-            raise ValueError(f"{where}: found {key}={value}, expected true or false")
-        return value == "true"
-    if kind not in (int, float):
-        return value
-    try:
-        return kind(value)
-    except ValueError:
-        raise ValueError(f"{where}: found {key}={value}, expected {kind.__name__}") from None
-
-
-def _written(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")

@@ -19,7 +19,6 @@ from rankbound.clicks import (
     ClickModel,
     DynamicBayesian,
     PositionBased,
-    TrustBias,
     counterfactual,
     dual_learning,
     estimated_relevance,
@@ -31,7 +30,7 @@ from tests.library.refusals import refusals
 
 MODELS: dict[str, ClickModel] = {
     "position": PositionBased(noise=0.2, eta=0.7),
-    "trust": TrustBias(noise=0.2, eta=0.7, trust=0.5),
+    "trust": PositionBased(noise=0.2, eta=0.7, trust=0.5),
     "cascade": Cascade(noise=0.2),
     "bayesian": DynamicBayesian(noise=0.2, persistence=0.8, satisfaction=0.7),
 }
@@ -42,9 +41,8 @@ def probabilities(model: ClickModel, grades: Any) -> list[float]:
     """The probabilities of a click on each item of one list, by walking down it."""
     attraction = [0.2 + 0.8 * (2.0**grade - 1) / 3 for grade in grades]
     if isinstance(model, PositionBased):
-        trust = model.trust if isinstance(model, TrustBias) else 0.0
         rows = enumerate(attraction, 1)
-        return [rank**-model.eta * (one + trust / rank * (1 - one)) for rank, one in rows]
+        return [rank**-model.eta * (one + model.trust / rank * (1 - one)) for rank, one in rows]
     assert isinstance(model, DynamicBayesian)
     found, arrives = [], 1.0
     for one in attraction:
@@ -249,5 +247,5 @@ def test_a_log_s_rows_may_come_from_elsewhere() -> None:
 
 def test_examples_run() -> None:
     found = doctest.testmod(clicks, extraglobs={"rb": rb})
-    assert found.attempted == 7
+    assert found.attempted == 6
     assert not found.failed

@@ -157,7 +157,7 @@ def test_bins_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> No
     above = np.cumsum(chances)
     tables = [] if table is None else [(edges_of(table.support, table.width), table.probability, table.lost)]
     if binned.width > 0:
-        tables.append((binned.edges(), binned.probability, binned.error))
+        tables.append((edges_of(binned.support, binned.width), binned.probability, binned.error))
     for edges, mass, error in tables:
         linear = np.interp(support, edges, np.concatenate([[0.0], np.cumsum(mass)]))
         assert max(np.abs(linear - above).max(), np.abs(linear - above + chances).max()) <= error

@@ -15,7 +15,7 @@ from drawn_arguments import PER_ROUND, ROUNDS, Drawn, Outcome, drawn, outcome, r
 
 import rankbound as rb
 from rankbound.metrics.base import values_of
-from rankbound.ranks import n_orders, orders_at
+from rankbound.ranks import n_orders, orders_of
 
 METRICS = (
     *("nDCG", "nDCG@3", "nDCG(gain=linear)", "nDCG(discount=log2(r))", "DCG", "DCG@2", "CG@3", "AP", "AP@3"),
@@ -56,11 +56,9 @@ def of_all_orders(metric: rb.Metric, grades: Sequence[float]) -> np.ndarray | No
     number = n_orders(counts.tolist())
     if number > MOST_ORDERS:
         return None
-    index = torch.arange(int(number))
-    which = orders_at(torch.from_numpy(counts).expand(len(index), -1), torch.full_like(index, int(number)), index)
-    ranked = torch.from_numpy(kinds)[which]
-    scores = -torch.arange(len(grades), dtype=torch.float64).repeat(len(index))
-    offsets = torch.arange(len(index) + 1) * len(grades)
+    ranked = torch.from_numpy(kinds)[torch.tensor(orders_of(tuple(counts.tolist())))]
+    scores = -torch.arange(len(grades), dtype=torch.float64).repeat(len(ranked))
+    offsets = torch.arange(len(ranked) + 1) * len(grades)
     return np.asarray(values_of([metric], scores, ranked.reshape(-1), offsets)[str(metric)].numpy())
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import KINDS, lambda_loss
-from rankbound.losses.lambda_loss import SwapWeights
+from rankbound.losses.lambda_loss import LambdaRankLoss, SwapWeights
 from rankbound.losses.pointwise import OrdinalLoss
 from rankbound.losses.random_orders import MOST_ITEMS
 from rankbound.losses.softmax import MOST_PERMUTATIONS
@@ -204,7 +204,7 @@ def test_each_pair_that_can_count_is_formed_once(text: str) -> None:
     weights = SwapWeights(of, scores, relevance, lists)
     found = [
         pair
-        for pairs in lambda_loss._pairs_with_a_discount(weights, lists)
+        for pairs, *_ in LambdaRankLoss(metric=of)._pairs(scores, relevance, lists)
         for pair in zip(*(items.tolist() for items in pairs), strict=True)
     ]
     counts = (weights.discount > 0).tolist()

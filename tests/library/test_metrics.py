@@ -34,7 +34,7 @@ def test_defaults_and_blanks_do_not_make_another_metric() -> None:
 
 REFUSED = {
     "NDGC@10": "Did you mean nDCG",
-    "BPM": "unknown name 'BPM'; known are ERR, INSQ, INST, Compat, CG, DCG, nDCG, SDCG, ",
+    "BPN": "unknown name 'BPN'; known are ERR, INSQ, INST, Compat, CG, DCG, nDCG, SDCG, ",
     "Compat(p=1)": r"p=1.0, expected a persistence in \[0, 1\)",
     "Compat@99999999": "found cut-off 99999999, expected 1 to 10000000, over whose ranks the divisor is summed",
     "SDCG@5": "SDCG needs max",

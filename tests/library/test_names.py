@@ -221,7 +221,9 @@ def test_the_command_line_reads_the_same_names(tmp_path: Path, program: Program)
     assert [line.split()[0] for line in table.splitlines()] == ["metric", "AP", "nDCG@10", "Recall@100"]
     assert "write AP(divisor=cutoff)@10" in program(f"evaluate {run} {qrels} -m map@10", status=2)
     assert "AP(divisor=cutoff)@10 " in program(f"evaluate {run} {qrels} -m map@10 --names LightGBM")
-    assert "expected one of rankbound, ir_measures" in program(f"evaluate {run} {qrels} -m map --names cats", status=2)
+    assert "expected one of rankbound, trec_eval, ir_measures" in program(
+        f"evaluate {run} {qrels} -m map --names cats", status=2
+    )
 
 
 def test_the_command_line_trains_by_a_tool_s_names(

@@ -16,8 +16,7 @@ from torch import Tensor
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import pairwise, sampled
-from rankbound.losses.sampled import warp_penalty, warp_rank
-from tests.library.refusals import refusals
+from rankbound.losses.sampled import warp_penalty
 
 PAIR_LOSSES = {"RankNet": by_hand.ranknet(), "DirectRanker": by_hand.direct_ranker(), "hinge": by_hand.hinge()}
 PAIRWISE = {text: arithmetic for text, arithmetic in LOSSES.items() if text.startswith((*PAIR_LOSSES, "WARP"))}
@@ -84,35 +83,16 @@ def test_limits_of_temperatures_and_sums_over_thresholds() -> None:
         torch.testing.assert_close(graded, summed, rtol=1e-6, atol=0)
 
 
-# WARP: the rank, its penalty, and sampling
-@given(st.lists(st.floats(-3, 3), min_size=1, max_size=9), st.integers(0, 8))
-def test_the_rank_counts_ties_against_the_true_item(scores: list[float], true: int) -> None:
-    true %= len(scores)
-    others = [score for place, score in enumerate(scores) if place != true]
-    assert warp_rank(torch.tensor(scores, dtype=torch.float64), true) == sum(s >= scores[true] for s in others)
-
-
+# WARP: the penalty, and sampling
 def test_penalties_are_running_sums() -> None:
     """The top constant one counts lists whose relevant item is not first."""
     ranks = torch.tensor([[0, 1, 2], [3, 5, 100]])
     harmonic = [sum(1 / j for j in range(1, int(rank) + 1)) for rank in ranks.flatten()]
-    assert warp_penalty(ranks).flatten().tolist() == pytest.approx(harmonic)
-    assert warp_penalty(ranks, "constant", cutoff=3).tolist() == [[0, 1, 2], [3, 3, 3]]
-    assert warp_penalty(ranks, torch.tensor([2.0, 1.0])).tolist() == [[0, 2, 3], [3, 3, 3]]
-    assert warp_penalty(torch.zeros(0, dtype=torch.int64)).tolist() == []
+    assert warp_penalty(ranks, "harmonic", None, 100).flatten().tolist() == pytest.approx(harmonic)
+    assert warp_penalty(ranks, "constant", 3, 100).tolist() == [[0, 1, 2], [3, 3, 3]]
+    assert warp_penalty(torch.zeros(0, dtype=torch.int64), "harmonic", None, 0).tolist() == []
     rows: list[Row] = [([3.0, 1.0, 2.0], [1, 0, 0]), ([3.0, 1.0, 3.0], [1, 0, 0]), ([0.0, 1.0, 3.0], [1, 0, 0])]
-    errors = [float(warp_penalty(warp_rank(torch.tensor(scores), 0), "constant", cutoff=1)) for scores, _ in rows]
-    assert errors == [0, 1, 1]
     assert [value > 0 for value in values("WARP(alpha=constant,margin=1)@1", rows)] == [False, True, True]
-
-
-test_bad_ranks_and_penalties_are_named = refusals(
-    [
-        (lambda: warp_rank(torch.zeros(3), 3), r"^true: found 3, expected an index below 3"),
-        (lambda: warp_penalty(-1), r"^rank: found -1, expected integers from 0"),
-        (lambda: warp_penalty(1, torch.tensor([0.5, 1.0])), r"^alpha: found \[0.5, 1.0\], expected weights that never"),
-    ]
-)
 
 
 def expected_of_samples(row: Row, samples: int, cutoff: int) -> float:

@@ -385,7 +385,7 @@ test_distributions_that_cannot_be_are_refused = refusals(
 )
 test_gains_that_cannot_be_are_refused = refusals(
     [
-        (lambda: score_distribution("AP", 5, 2).gain("wide"), "gain 'wide' is not one of distinct, drawn, sd"),  # type: ignore[arg-type]
+        (lambda: score_distribution("AP", 5, 2).gain("wide"), "gain: found wide, expected one of distinct, drawn, sd"),  # type: ignore[arg-type]
         (lambda: score_distribution("AP", 5, 5).gain(), "all its orders have the same score"),
         (lambda: score_distribution("nRBP", 5, 0).smooth_cdf(0.5), "5 items with 0 relevant"),
         (lambda: score_distribution("P@5", 3, 1).gain(), "is undefined: all its orders have the same score"),

@@ -21,8 +21,6 @@ needs_triton = pytest.mark.skipif(not kernels.has("triton"), reason="Triton is n
 PAIRS = {"TILE": 32}
 CONSTANTS = [
     *(("_cross_entropy", {"TARGET": kind, "WEIGHTED": bool(kind), "BLOCK": 512}) for kind in range(4)),
-    *(("_draws", {"CUTOFF": cutoff, "WEIGHTED": bool(cutoff)} | PAIRS) for cutoff in (0, 5)),
-    ("_slopes_of_draws", PAIRS),
     *(("_terms", {"KIND": 0, "DISCOUNT": one, "CUTOFF": 5 * one, "NORMALISED": one < 2} | PAIRS) for one in range(3)),
     *(("_terms", {"KIND": 1, "DISCOUNT": 2, "CUTOFF": cutoff, "NORMALISED": False} | PAIRS) for cutoff in (0, 5)),
     ("_terms", {"KIND": 2, "DISCOUNT": 2, "CUTOFF": 0, "NORMALISED": False} | PAIRS),

@@ -232,7 +232,7 @@ def test_what_is_missing_is_named(claim: str, world: World, message: str) -> Non
 
 
 def test_a_penalty_that_is_no_error_of_the_top_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "warp_rank", lambda scores, true: int((scores > scores[true]).sum()))
+    monkeypatch.setattr(experiments, "warp_penalty", lambda rank, *_: rank)
     assert verdict_on("M03", warp(0.05).draw()).verdict == REFUTED
 
 

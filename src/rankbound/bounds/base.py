@@ -35,14 +35,11 @@ class Bound(ABC):
 
     Attributes:
         name: the name that begins the bound's text.
+        tilt: that of the orders whose distribution the bound uses; 1 without one.
     """
 
     name: ClassVar[str]
-
-    @property
-    def tilt(self) -> float:
-        """The tilt of the orders whose distribution the bound uses; 1 without one."""
-        return UNIFORM
+    tilt = UNIFORM
 
     @abstractmethod
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
@@ -185,7 +182,8 @@ class Distribution(Bound):
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         some, index = facts.of_several_scores
-        bounded = some.distribution(value.index_select(-1, index), self.gain)
+        assert some.distribution is not None
+        bounded = some.distribution(value.index_select(-1, index), some, self.gain)
         of_one_score = torch.where(value >= facts.minimum, 1.0, 0.0).to(value)
         undefined = value.isnan() | facts.minimum.isnan()
         return torch.where(undefined, torch.nan, of_one_score).index_copy(-1, index, bounded)

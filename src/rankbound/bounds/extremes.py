@@ -110,16 +110,12 @@ def expectation(
     >>> round(float(rb.expectation("AP", 50, 25)), 4)
     0.5357
     """
-    if (n is None or p is None) == (relevance is None or offsets is None):
-        raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
-    if n is not None and p is not None:
+    if n is not None and p is not None and (relevance is None or offsets is None):
         sizes, counts = checked_counts(metric(of), n, p)
         return binary_expectation(metric(of), sizes.ravel(), counts.ravel()).reshape(sizes.shape)
-    assert relevance is not None
-    assert offsets is not None
-    grades, lists = checked_lists(relevance, offsets)
-    means: Floats = list_expectation(metric(of), grades, lists).numpy()
-    return means
+    if relevance is not None and offsets is not None and (n is None or p is None):
+        return np.asarray(list_expectation(metric(of), *checked_lists(relevance, offsets)).numpy())
+    raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
 
 
 def extremes(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> tuple[Floats, Floats]:
@@ -172,7 +168,7 @@ class Facts:
     def __init__(
         self, metric: Metric, relevance: Tensor, lists: Lists | None, distribution: CumulativeDistribution | None = None
     ) -> None:
-        self.metric, self._relevance, self._distribution = metric, relevance, distribution
+        self.metric, self._relevance, self.distribution = metric, relevance, distribution
         self._lists: Any = lists
         self._whole: tuple[Facts, Tensor] | None = None
         self.looked_up: tuple[Any, ...] = (None,)
@@ -188,7 +184,7 @@ class Facts:
 
     def select(self, index: Tensor) -> "Facts":
         """Return the facts about some of the lists, taken from these, which are computed once."""
-        some = Facts(self.metric, self._relevance, self._lists, self._distribution)
+        some = Facts(self.metric, self._relevance, self._lists, self.distribution)
         some._whole = self, index
         return some
 
@@ -197,11 +193,6 @@ class Facts:
         """The facts about the lists whose orders differ in score, and the indices of these lists."""
         index = torch.nonzero(self.orders_differ).squeeze(1)
         return self.select(index), index
-
-    def distribution(self, values: Tensor, gain: Any) -> Tensor:
-        """Return the CDF of the metric at each list's value."""
-        assert self._distribution is not None
-        return self._distribution(values, self, gain)
 
     @_per_list
     def informative(self) -> Tensor:

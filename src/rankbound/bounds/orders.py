@@ -25,6 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from math import ceil, comb, floor, inf, log, log2, pi
 from typing import Any
 
@@ -256,7 +257,16 @@ class Orders:
         """Return the metric of each order, and keys that are equal where values are equal but for rounding."""
         # A metric of a user who may stop at each item, by its own class: a subclass may change what it inherits.
         if (stops := vars(type(self.metric)).get("stops")) is not None:
-            return self._of_cascade(stops(self.metric, self._grades).tolist(), kinds.numpy())
+            stop = stops(self.metric, self._grades).to(torch.float64).numpy()
+            of_stop = _residues_of(stop)
+            value, going = np.zeros(len(kinds)), np.ones(len(kinds))
+            residue, of_going = np.zeros(len(kinds), dtype=np.int64), np.ones(len(kinds), dtype=np.int64)
+            for rank, kind in enumerate(kinds.numpy().T[: self._k], start=1):
+                value += going * stop[kind] / rank
+                going *= 1 - stop[kind]
+                residue += of_going * of_stop[kind] % PRIME * pow(rank, -1, PRIME) % PRIME
+                of_going = of_going * ((1 - of_stop[kind]) % PRIME) % PRIME
+            return value, residue % PRIME
         if not isinstance(self.metric, AdditiveMetric):
             relevance, (rows, n) = self._grades[kinds].reshape(-1), kinds.shape
             lists, kept = Lists(torch.arange(rows + 1) * n), self.metric.relevant(relevance)
@@ -270,19 +280,6 @@ class Orders:
         places = np.arange(self.profile.n)
         return terms.gather(0, kinds).sum(1).numpy(), tokens[kinds.numpy(), places].sum(axis=1) % PRIME
 
-    def _of_cascade(self, stops: list[float], kinds: Integers) -> tuple[Floats, Integers]:
-        """Return the value of each order, given the kinds' probabilities of stopping, and its residue."""
-        stop, ratios = np.array(stops), [one.as_integer_ratio() for one in stops]
-        of_stop = np.array([above * pow(below, -1, PRIME) % PRIME for above, below in ratios])
-        value, going = np.zeros(len(kinds)), np.ones(len(kinds))
-        residue, of_going = np.zeros(len(kinds), dtype=np.int64), np.ones(len(kinds), dtype=np.int64)
-        for rank, kind in enumerate(kinds.T[: self._k], start=1):
-            value += going * stop[kind] / rank
-            going *= 1 - stop[kind]
-            residue += of_going * of_stop[kind] % PRIME * pow(rank, -1, PRIME) % PRIME
-            of_going = of_going * ((1 - of_stop[kind]) % PRIME) % PRIME
-        return value, residue % PRIME
-
     @cached_property
     def _terms(self) -> tuple[Tensor, Integers]:
         """The term of an item of each kind at each rank `(n_kinds, n)`, and their residues."""
@@ -292,9 +289,13 @@ class Orders:
         discounts = discounts_of(self.metric, self.profile.n)
         normaliser = self.metric.normaliser(self._relevance, Lists(torch.tensor([0, self.profile.n])))
         terms = gains[:, None] * torch.from_numpy(discounts) / torch.where(normaliser == 0, torch.nan, normaliser)
-        ratios = [gain.as_integer_ratio() for gain in gains.tolist()]
-        exact = np.array([above * pow(below, -1, PRIME) % PRIME for above, below in ratios])
-        return terms, exact[:, None] * residues(discounts) % PRIME
+        return terms, _residues_of(gains.numpy())[:, None] * residues(discounts) % PRIME
+
+
+def _residues_of(numbers: Floats) -> Integers:
+    """Return numbers, which are fractions of whole numbers, modulo the prime."""
+    ratios = [number.as_integer_ratio() for number in numbers.tolist()]
+    return np.array([above * pow(below, -1, PRIME) % PRIME for above, below in ratios])
 
 
 def closed_form(metric: Metric, orders: RandomOrders) -> Atoms | None:
@@ -318,11 +319,18 @@ def closed_form(metric: Metric, orders: RandomOrders) -> Atoms | None:
         if discounts[0] == 0 or discounts[k:].any():
             return None
         hits = np.arange(max(0, k - (n - p)), min(k, p) + 1)
-        normaliser = float(metric.binary_normaliser(np.array([p]))[0])
-        return Atoms(hits * discounts[0] / normaliser, orders.chances_of_hits(k, hits))
+        values = hits * discounts[0] / float(metric.binary_normaliser(np.array([p]))[0])
+        if not orders.is_uniform:
+            return Atoms(values, next(islice(orders.chances_before(), k, None))[hits])
+        taken, left = (k - hits[:-1]) * (p - hits[:-1]), hits[1:] * (n - k - p + hits[1:])
+        logs = np.concatenate([[0.0], np.cumsum(np.log(taken) - np.log(left))])
+        sizes = np.exp(logs - logs.max())
+        return Atoms(values, sizes / sizes.sum())
     if type(metric) not in (precision.ReciprocalRank, precision.Hit):
         return None
-    chances = orders.chances_of_first()
+    # Those of the ranks 1 .. N - P + 1 of the first relevant item.
+    chance = orders.chance(np.arange(1, n - p + 2), np.zeros(1, dtype=np.int64))  # type: ignore[arg-type]
+    chances = chance * np.concatenate([[1.0], np.cumprod(1.0 - chance[:-1])])
     last = min(getattr(metric, "cutoff", None) or n, len(chances))
     missed = chances[last:].sum()
     if type(metric) is precision.ReciprocalRank:
@@ -395,7 +403,12 @@ def rank_sums(orders: RandomOrders) -> Floats:
     while known < period // 2:
         length = min(length, period // 2 - known)
         if orders.is_uniform:
-            blocks.append(_of_uniform_rank_sums(orders, pi * (np.arange(known, known + length) + 0.5) / period))
+            half, large = pi * (np.arange(known, known + length) + 0.5) / period, max(orders.p, orders.n - orders.p)
+            factor = np.arange(1.0, orders.n - large + 1.0)[:, None]
+            above, below = np.sin((large + factor) * half), np.sin(factor * half)
+            size = np.exp(np.log(np.abs(above)).sum(0) - np.log(np.abs(below)).sum(0) - log(comb(orders.n, orders.p)))
+            is_odd = (np.signbit(above) ^ np.signbit(below)).sum(0) % 2 == 1
+            blocks.append(np.where(is_odd, -size, size).astype(np.complex128))
         else:
             blocks.append(characteristic_functions([of], 2 * pi / period, length, known + 0.5)[0])
         known, length = known + length, 2 * length
@@ -411,16 +424,6 @@ def rank_sums(orders: RandomOrders) -> Floats:
     if orders.is_uniform:
         probability = (probability + probability[::-1]) / 2  # U and P(N - P) - U are equally likely
     return np.asarray(probability / probability.sum())
-
-
-def _of_uniform_rank_sums(orders: RandomOrders, half: Floats) -> Complexes:
-    """Return the centred characteristic function of rank sums, at twice these frequencies."""
-    small, large = sorted((orders.p, orders.n - orders.p))
-    factor = np.arange(1.0, small + 1.0)[:, None]
-    above, below = np.sin((large + factor) * half), np.sin(factor * half)
-    size = np.exp(np.log(np.abs(above)).sum(0) - np.log(np.abs(below)).sum(0) - log(comb(orders.n, orders.p)))
-    is_odd = (np.signbit(above) ^ np.signbit(below)).sum(0) % 2 == 1
-    return np.asarray(np.where(is_odd, -size, size), dtype=np.complex128)
 
 
 def binned_distributions(
@@ -539,7 +542,12 @@ def _cdf_at(edges: Floats, of: Sum, period: float, coefficients: Complexes) -> F
     x = edges * of.scale - start
     order, step = np.arange(1, len(coefficients) + 1), 2 * pi / period
     weights = coefficients * np.exp(-1j * step * order * start) / (1j * pi * order)
-    cdf = x / period + (weights.sum() - _sum_of_waves(weights, step, x)).real
+    # The sum over k at x = coarse + fine, uniformly spaced, by one matrix product.
+    size, spacing = ceil(len(x) ** 0.5), (x[-1] - x[0]) / (len(x) - 1)
+    coarse, fine = x[0] + spacing * size * np.arange(ceil(len(x) / size)), spacing * np.arange(size)
+    left, right = np.exp(-1j * np.outer(coarse, step * order)) * weights, np.exp(-1j * np.outer(step * order, fine))
+    waves = (left @ right).reshape(-1)[: len(x)]
+    cdf = x / period + (weights.sum() - waves).real
     cdf = np.where(x <= 0, 0.0, np.where(x >= period, 1.0, cdf))
     cdf = np.maximum.accumulate(np.clip(cdf, 0.0, 1.0))
     cdf[0], cdf[-1] = 0.0, 1.0
@@ -556,18 +564,6 @@ def edges_of(middles: Floats, width: float) -> Floats:
     return np.asarray(middles[0] + width * (np.arange(len(middles) + 1) - 0.5))
 
 
-def _sum_of_waves(weights: Complexes, step: float, x: Floats) -> Complexes:
-    """Return sum_k weights_k exp(-i k step x) at uniformly spaced x = coarse + fine, by one matrix product."""
-    size = ceil(len(x) ** 0.5)
-    spacing = (x[-1] - x[0]) / (len(x) - 1)
-    frequencies = step * np.arange(1, len(weights) + 1)
-    coarse = x[0] + spacing * size * np.arange(ceil(len(x) / size))
-    fine = spacing * np.arange(size)
-    left = np.exp(-1j * np.outer(coarse, frequencies)) * weights
-    right = np.exp(-1j * np.outer(frequencies, fine))
-    return np.asarray((left @ right).reshape(-1)[: len(x)])
-
-
 def characteristic_functions(sums: Sequence[Sum], step: float, count: int, first: float = 1) -> Complexes:
     """Return the mean of exp(i k step S), k = first .. first + count - 1, S the unscaled score, `(len(sums), count)`.
 
@@ -577,7 +573,10 @@ def characteristic_functions(sums: Sequence[Sum], step: float, count: int, first
     n, p, from_the_top = longest.n, longest.p, longest.orders.is_uniform
     lowest, highest = _kept_states(sums, n)
     result = np.empty((len(sums), count), dtype=np.complex128)
-    turn = _turns(longest, step, count, first)
+    # The numbers k in a coarse and a fine part: about 2 sqrt(count) exponentials and one product are a state's turns.
+    size_of_part = max(1, round(count**0.5))
+    fine = 1j * step * np.arange(first, size_of_part + first)[:, None]
+    coarse = 1j * step * np.arange(0, count, size_of_part)[:, None]
     values = np.zeros((count, max(of.p for of in sums) + 1), dtype=np.complex128)
     values[:, 0] = 1.0
     for size in range(1, n + 1):
@@ -585,32 +584,17 @@ def characteristic_functions(sums: Sequence[Sum], step: float, count: int, first
         if low <= high:
             relevant = np.arange(low, high + 1)
             share = longest.orders.chance(n - size + 1, p - relevant)
-            turned = turn(size, relevant) if from_the_top else turn(n - size + 1, p - relevant + 1)
-            risen = turned * values[:, low - 1 : high]
+            rank, so_far = (size, relevant) if from_the_top else (n - size + 1, p - relevant + 1)
+            # One for all states if it doesn't depend on them.
+            added = np.atleast_1d(longest.increment(np.float64(rank), so_far.astype(np.float64)))  # type: ignore[arg-type]
+            turns = np.exp(coarse * added)[:, None, :] * np.exp(fine * added)[None, :, :]
+            risen = turns.reshape(-1, len(added))[:count] * values[:, low - 1 : high]
             risen *= share
             values[:, low : high + 1] *= 1.0 - share
             values[:, low : high + 1] += risen
         for index in np.flatnonzero(sizes == size).tolist():
             result[index] = values[:, sums[index].p]
     return result
-
-
-def _turns(of: Sum, step: float, count: int, first: float) -> Callable[[int, Integers], Complexes]:
-    """Return the function of exp(i k step increment), for `count` numbers k from `first` and the states of one rank.
-
-    Its result has shape `(count, states)`, or `(count, 1)` if the increment doesn't depend on the state. With k split
-    into a coarse and a fine part, about 2 sqrt(count) exponentials and one product suffice.
-    """
-    size = max(1, round(count**0.5))
-    fine = 1j * step * np.arange(first, size + first)[:, None]
-    coarse = 1j * step * np.arange(0, count, size)[:, None]
-
-    def turn(rank: int, so_far: Integers) -> Complexes:
-        added = np.atleast_1d(of.increment(np.float64(rank), so_far.astype(np.float64)))  # type: ignore[arg-type]
-        turns = np.exp(coarse * added)[:, None, :] * np.exp(fine * added)[None, :, :]
-        return turns.reshape(-1, len(added))[:count]
-
-    return turn
 
 
 def _kept_states(sums: Sequence[Sum], longest: int) -> tuple[Integers, Integers]:

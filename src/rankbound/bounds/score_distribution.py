@@ -129,12 +129,18 @@ class ScoreDistribution:
         """
         at: Floats = np.asarray(x, dtype=np.float64)
         if self.width == 0:
-            value = self._below[self._atoms_up_to(at)]
+            count = np.searchsorted(self.support, at, side="right")
+            bordered = np.concatenate([[-np.inf], self.support, [np.inf]])
+            with np.errstate(invalid="ignore"):
+                missed = bordered[count + 1] - at
+                # A score that x misses by rounding alone counts; of two scores this near, x is the nearer one.
+                is_next = (missed <= SAME_SCORE * np.abs(at)) & (missed < at - bordered[count])
+            value = self._below[count + is_next]
         else:
             if counts_pairs(self.metric):
                 # The scores are integers and the bins end halfway between them: F(2.9) = F(2) = F_bins(2.5).
                 at = np.floor(at + SAME_SCORE * np.maximum(1.0, np.abs(at))) + 0.5
-            value = np.interp(at, self.edges(), self._below)
+            value = np.interp(at, orders.edges_of(self.support, self.width), self._below)
         return np.where(np.isnan(at) | np.isnan(self.minimum), np.nan, value)
 
     @cached_property
@@ -143,16 +149,6 @@ class ScoreDistribution:
         below = np.concatenate([[0.0], np.cumsum(self.probability)]).clip(max=1.0)
         below[-1] = 1.0
         return below
-
-    def _atoms_up_to(self, x: Floats) -> npt.NDArray[np.int64]:
-        """Return the number of single scores up to each x; a score that x misses by rounding alone counts."""
-        count = np.searchsorted(self.support, x, side="right")
-        bordered = np.concatenate([[-np.inf], self.support, [np.inf]])
-        with np.errstate(invalid="ignore"):
-            missed = bordered[count + 1] - x
-            # Of two scores this near, x is the nearer one.
-            is_next = (missed <= SAME_SCORE * np.abs(x)) & (missed < x - bordered[count])
-        return np.asarray(count + is_next)
 
     def gain(self, kind: Gain = "distinct") -> float:
         r"""Return the gain of the sigmoid (thesis eq. 3.13), in 1 / score.
@@ -222,8 +218,23 @@ class ScoreDistribution:
         if self.tilt != 1:
             tolerated = max(tolerated, sampling_error(self.samples))
         bins, best = orders.number_of_bins(self.maximum - self.minimum, self.sd), self
+        integers, span = counts_pairs(self.metric), self.maximum - self.minimum
+        steps = np.concatenate([[0.0], np.cumsum(self.probability)])
         while bins <= min(orders.MOST_BINS, len(self.support)):
-            binned = self._in_bins(bins)
+            start, width, count = self.minimum, span / bins, bins
+            if integers:
+                width = max(1.0, span // bins)
+                start, count = self.minimum - 0.5, ceil((span + 1) / width)
+            place = np.clip(((self.support - start) / width).astype(np.int64), 0, count - 1)
+            mass: Floats = np.bincount(place, self.probability, minlength=count).astype(np.float64)
+            # The step CDF and the piecewise linear one differ most at a score, on one side of it; those of integers
+            # half a unit above it, where the bins end and their CDF is evaluated.
+            edges, below = start + width * np.arange(count + 1), np.concatenate([[0.0], np.cumsum(mass)])
+            linear = np.interp(self.support + 0.5 * integers, edges, below)
+            changes = np.abs(linear - steps[1:]) if integers else np.abs([linear - steps[1:], linear - steps[:-1]])
+            middles = np.asarray(start + width * (np.arange(count) + 0.5), np.float64)
+            error = self.error + float(changes.max())
+            binned = replace(self, support=middles, probability=mass, width=width, error=error)
             if binned.error - self.error <= orders.LARGEST_ERROR:
                 return binned
             if best is self and binned.error - self.error <= tolerated:
@@ -231,32 +242,10 @@ class ScoreDistribution:
             bins *= 2
         return best
 
-    def _in_bins(self, bins: int) -> "ScoreDistribution":
-        """Return the distribution in about as many bins.
-
-        The step CDF and the piecewise linear one differ most at a score, on one side of it; those of integers half a
-        unit above it, where the bins end and their CDF is evaluated.
-        """
-        integers, start, width = counts_pairs(self.metric), self.minimum, (self.maximum - self.minimum) / bins
-        if integers:
-            width = max(1.0, (self.maximum - self.minimum) // bins)
-            start, bins = self.minimum - 0.5, ceil((self.maximum - self.minimum + 1) / width)
-        place = np.clip(((self.support - start) / width).astype(np.int64), 0, bins - 1)
-        mass: Floats = np.bincount(place, self.probability, minlength=bins).astype(np.float64)
-        edges, steps = start + width * np.arange(bins + 1), np.concatenate([[0.0], np.cumsum(self.probability)])
-        linear = np.interp(self.support + 0.5 * integers, edges, np.concatenate([[0.0], np.cumsum(mass)]))
-        changes = np.abs(linear - steps[1:]) if integers else np.abs([linear - steps[1:], linear - steps[:-1]])
-        middles = np.asarray(start + width * (np.arange(bins) + 0.5), np.float64)
-        return replace(self, support=middles, probability=mass, width=width, error=self.error + float(changes.max()))
-
     @property
     def profile(self) -> Profile:
         """The profile of the list: its numbers of items and relevant items, or its grades."""
         return Profile(self.n, self.p, self.grades)
-
-    def edges(self) -> Floats:
-        """Return the edges of the bins, `(n_bins + 1,)`."""
-        return orders.edges_of(self.support, self.width)
 
 
 def score_distribution(
@@ -306,17 +295,15 @@ def score_distribution(
     array([0.75, 0.25])
     """
     of = parse_metric(metric)
-    if (n is None or p is None) == (relevance is None) or (relevance is not None and not n is p is None):
-        raise ValueError("score_distribution: expected either n and p, or relevance=")
     profile: Profile | tuple[int, int]
-    if relevance is None:
-        assert n is not None
-        assert p is not None
+    if n is not None and p is not None and relevance is None:
         profile = n, p
-    else:
+    elif relevance is not None and n is p is None:
         grades = as_tensor(relevance if hasattr(relevance, "dtype") else np.asarray(relevance), "relevance")
         require_grades(grades)
         profile = Facts(of, grades, Lists.of_sizes([len(grades)])).profile(0)
+    else:
+        raise ValueError("score_distribution: expected either n and p, or relevance=")
     return next(score_distributions(of, [profile], method=method, samples=samples, seed=seed, tilt=tilt))
 
 
@@ -335,7 +322,14 @@ def score_distributions(
     The lists are (N, P) or profiles. Long ones are computed before the first distribution is yielded, together where
     they share a pass. `done(k)` is called whenever k more of them are ready (for a progress bar).
     """
-    of, profiles = parse_metric(metric), [one if isinstance(one, Profile) else _profile(*one) for one in lists]
+    of, profiles = parse_metric(metric), list[Profile]()
+    for one in lists:
+        n, p = (one.n, one.p) if isinstance(one, Profile) else one
+        try:
+            # Python's integers: products of NumPy's could overflow.
+            profiles.append(one if isinstance(one, Profile) else Profile(index(n), index(p)))
+        except TypeError:
+            raise ValueError(f"n, p: found {n!r} and {p!r}, expected integers") from None
     require_one_of("method", method, METHODS)
     require("samples", samples, 1 <= samples <= MOST_SAMPLES, f"1 to {MOST_SAMPLES:,}")
     require("seed", seed, seed >= 0, "a whole number from 0")
@@ -359,14 +353,6 @@ def score_distributions(
         yield _distribution(of, profile, sums.get(profile), bins, method, samples, seed, tilt)
         if bins is None:  # `binned_distributions` has counted its own.
             done(1)
-
-
-def _profile(n: int, p: int) -> Profile:
-    """Return the profile with Python's integers: products of NumPy's could overflow."""
-    try:
-        return Profile(index(n), index(p))
-    except TypeError:
-        raise ValueError(f"n, p: found {n!r} and {p!r}, expected integers") from None
 
 
 @on_cpu
@@ -502,8 +488,7 @@ def counts_pairs(metric: str) -> bool:
 def gain_terms(kind: str, count: Any, samples: Any, span: Any, sd: Any) -> tuple[Any, Any]:
     """Return the numerator and the denominator of a gain (thesis eq. 3.13), of one distribution or of many."""
     terms = {"distinct": (count, span), "drawn": (samples, span), "sd": (1.0, sd)}
-    if kind not in terms:
-        raise ValueError(f"gain {kind!r} is not one of {', '.join(terms)}")
+    require_one_of("gain", kind, terms)
     return terms[kind]
 
 

@@ -20,7 +20,6 @@ float64.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice
 from math import comb, inf, log, sqrt
 from typing import Any, NamedTuple
 
@@ -121,21 +120,6 @@ class RandomOrders:
             before = before - relevant
             before[1:] += relevant[:-1]
         yield before
-
-    def chances_of_hits(self, k: int, hits: Integers) -> Floats:
-        """Return the probabilities of all possible numbers of relevant items among the first k ranks."""
-        if not self.is_uniform:
-            return next(islice(self.chances_before(), k, None))[hits]
-        fewer = hits[:-1]
-        taken, left = (k - fewer) * (self.p - fewer), (fewer + 1) * (self.n - k - self.p + fewer + 1)
-        logs = np.concatenate([[0.0], np.cumsum(np.log(taken) - np.log(left))])
-        sizes = np.exp(logs - logs.max())
-        return np.asarray(sizes / sizes.sum())
-
-    def chances_of_first(self) -> Floats:
-        """Return the probabilities that the first relevant item has rank 1 .. N - P + 1."""
-        chance = self.chance(np.arange(1, self.n - self.p + 2), np.zeros(1, dtype=np.int64))  # type: ignore[arg-type]
-        return np.asarray(chance * np.concatenate([[1.0], np.cumprod(1.0 - chance[:-1])]))
 
     def drawn(self, samples: int, seed: int) -> Iterator[Mask]:
         """Yield flags `(rows, n)` of the relevant ranks of `samples` random orders, which the numbers alone decide."""
@@ -361,8 +345,8 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
     Here r is the rank of an item, from 0, and c the number of relevant items up to it. The ranks are drawn one by one
     from those that are left (Fisher and Yates 1938), with the numbers of SplitMix64.
     """
-    state = np.uint64(np.random.SeedSequence((seed, len(fixed), p)).generate_state(1, np.uint64)[0])
-    sums = np.empty(samples)
+    n, sums = len(fixed), np.empty(samples)
+    state = np.uint64(np.random.SeedSequence((seed, n, p)).generate_state(1, np.uint64)[0])
     if usable():
         from rankbound.kernels.evaluation import sums_of_counts, sums_of_ranks
 
@@ -371,27 +355,22 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
         else:
             sums_of_counts(state, p, fixed, counted, sums)
         return sums
-    rows = max(1, CHUNK_ITEMS // len(fixed))
+    rows = max(1, CHUNK_ITEMS // n)
     for start in range(0, samples, rows):
-        relevant = _sets(state, start, min(rows, samples - start), len(fixed), p)
+        row = np.arange(min(rows, samples - start))
+        relevant = np.zeros((len(row), n), dtype=np.bool_)
+        ranks = np.tile(np.arange(n, dtype=np.int32), (len(row), 1))
+        drawn = (start + row).astype(np.uint64) * np.uint64(p)
+        for place in range(p):
+            number = state + (drawn + np.uint64(place + 1)) * _GAMMA
+            number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            number = (number ^ (number >> np.uint64(31))) >> np.uint64(32)
+            other = place + (number * np.uint64(n - place) >> np.uint64(32)).astype(np.int64)
+            relevant[row, ranks[row, other]] = True
+            ranks[row, other] = ranks[:, place]
         sums[start : start + rows] = _sums_of_sets(relevant, fixed, counted)
     return sums
-
-
-def _sets(state: np.uint64, start: int, rows: int, n: int, p: int) -> Mask:
-    """Return rows of n flags, p of them set: the relevant items of random orders from `start` on."""
-    flags, row = np.zeros((rows, n), dtype=np.bool_), np.arange(rows)
-    ranks = np.tile(np.arange(n, dtype=np.int32), (rows, 1))
-    drawn = np.arange(start, start + rows, dtype=np.uint64) * np.uint64(p)
-    for place in range(p):
-        number = state + (drawn + np.uint64(place + 1)) * _GAMMA
-        number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        number = (number ^ (number >> np.uint64(31))) >> np.uint64(32)
-        other = place + (number * np.uint64(n - place) >> np.uint64(32)).astype(np.int64)
-        flags[row, ranks[row, other]] = True
-        ranks[row, other] = ranks[:, place]
-    return flags
 
 
 def merge(

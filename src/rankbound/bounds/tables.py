@@ -43,10 +43,6 @@ MERGED = 0.2
 1e-6)."""
 
 
-Entries = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Scores or bins of lists' tables: the list, and the entry's middle, mass and width."""
-
-
 @dataclass(frozen=True, eq=False)
 class DistributionTables:
     """Distributions in ascending order of (N, P); the scores of table t are at `offsets[t]` to `offsets[t + 1] - 1`.
@@ -70,18 +66,8 @@ class DistributionTables:
 
     @classmethod
     def collect(cls, distributions: Iterable[ScoreDistribution]) -> "DistributionTables":
-        """Collect distributions of one metric, each profile once, in order of (N, P).
-
-        Raises:
-            ValueError: for no distributions, several metrics or tilts, or a profile that occurs twice.
-        """
+        """Collect distributions of one metric and tilt, one or more, each profile once, in order of (N, P)."""
         ordered = sorted(distributions, key=lambda entry: entry.profile.key)
-        kinds = {(entry.metric, entry.tilt) for entry in ordered}
-        if len(kinds) != 1 or len({entry.profile for entry in ordered}) != len(ordered):
-            raise ValueError(
-                f"found {len(ordered)} distributions of the metrics and tilts {sorted(kinds)}, expected one metric, "
-                "one tilt and each list once"
-            )
         return cls(
             metric=ordered[0].metric,
             n=np.array([entry.n for entry in ordered]),
@@ -98,12 +84,8 @@ class DistributionTables:
     def __len__(self) -> int:
         return len(self.n)
 
-    def of(self, n: int, p: int) -> ScoreDistribution:
-        """Return the distribution of (N, P); raise `ConfigError`, with a remedy, if it is missing."""
-        return self.of_key(Profile(n, p).key)
-
     def of_key(self, key: int) -> ScoreDistribution:
-        """Return the distribution of the profile with this `Profile.key`; raise as `of`."""
+        """Return the distribution of the profile with this `Profile.key`; raise `ConfigError` if it is missing."""
         table = self.index.get(key)
         if table is None:
             missing = "this graded list" if key < 0 else Profile(key >> 32, key & 0xFFFFFFFF)
@@ -207,25 +189,18 @@ class DistributionsOnDemand:
             return values
         tables = self._tables
         if tables is None or not facts.needed <= tables.index.keys():
-            tables = self._extended(facts, facts.needed)
+            known = dict(self._known)
+            missing = [one for one in facts.distinct()[0] if one.key not in known]
+            with _progress(len(missing)) as done:
+                known.update((one.profile.key, one.binned()) for one in self.distributions(missing, done))
+            # The first distributions beyond the number that is kept are dropped, but none of the needed ones.
+            surplus = max(0, len(known) - self._kept)
+            for key in [key for key in known if key not in facts.needed][:surplus]:
+                del known[key]
+            tables = DistributionTables.collect(known.values())
+            # As a whole: other threads may use what is known, and the computation may be interrupted.
+            self._known, self._tables = known, tables
         return tables.smooth(values, facts, gain)
-
-    def _extended(self, facts: Facts, needed: set[int]) -> DistributionTables:
-        """Return tables with all profiles, whose keys are `needed`, and keep them.
-
-        What is known changes at the end, as a whole: other threads may use it, and the computation may be interrupted.
-        """
-        known = dict(self._known)
-        missing = [one for one in facts.distinct()[0] if one.key not in known]
-        with _progress(len(missing)) as done:
-            known.update((one.profile.key, one.binned()) for one in self.distributions(missing, done))
-        # The first distributions beyond the number that is kept are dropped, but none of the needed ones.
-        surplus = max(0, len(known) - self._kept)
-        for key in [key for key in known if key not in needed][:surplus]:
-            del known[key]
-        tables = DistributionTables.collect(known.values())
-        self._known, self._tables = known, tables
-        return tables
 
     def distributions(
         self, profiles: list[Profile], done: Callable[[int], object] = lambda count: None
@@ -285,7 +260,11 @@ class SmoothLookup:
 
     def __call__(self, values: Tensor, facts: Facts) -> Tensor:
         if facts.looked_up[0] is not self:
-            table = self._table(facts.keys)
+            table = torch.searchsorted(self._keys, facts.keys).clamp_(max=len(self._keys) - 1)
+            usable = (self._keys[table] == facts.keys) & self._defined[table]
+            if not bool(usable.all()):
+                self._tables.of_key(int(facts.keys[~usable][0])).gain()
+                raise ConfigError("the tables are not in order of (n, p): regenerate the file")
             facts.looked_up = self, table
             if not may_read(values):
                 begin, end = self._offset[table], self._offset[table + 1]
@@ -303,35 +282,37 @@ class SmoothLookup:
 
         return with_derivatives(values, value, lambda upstream: upstream * density, bend)
 
-    def evaluate(self, values: Tensor, table: Tensor, entries: Entries | None = None) -> tuple[Tensor, Tensor]:
+    def evaluate(
+        self, values: Tensor, table: Tensor, entries: tuple[Tensor, ...] | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Return the smooth CDF and its derivative at float64 `values`, `(n_lists,)` each; NaN where a value is NaN.
 
         `entries` are all those of the lists' tables, so that it isn't read from the values how many are near.
         """
-        gain, below = self._per_table[table, 0], values.new_zeros(())
+        (gain, first, span, half), below = self._per_table[table].unbind(1), values.new_zeros(())
         if entries is None:
-            begin, end, below = self._near(values, table)
+            # The entries within reach, and the mass below them.
+            reach = REACH / gain + half
+            ends = torch.stack([values - reach, values + reach])
+            places = ((ends - first) / span).clamp(-0.2, 0.7) + (table + 0.25)
+            begin, end = torch.searchsorted(self._places, places).unbind(0)
+            below = self._below[begin] - self._below[self._offset[table]]
             entries = self._entries_of(begin, end, table)
         listed, position, mass, width = entries
+        # In units of 1 / gain; steps of single scores, and their means over bins.
         own_gain = gain[listed]
         distance, width = own_gain * (values[listed] - position), own_gain * width
-        step, slope = _steps(distance, width)
+        is_bin, widths, single = width > 0, torch.where(width > 0, width, 1.0), torch.sigmoid(distance)
+        left, right = torch.sigmoid(distance + widths / 2), torch.sigmoid(distance - widths / 2)
+        step = torch.where(is_bin, score_distribution.smooth_bin(distance, widths), single)
+        slope = torch.where(is_bin, (left - right) / widths, single * (1 - single))
         near = torch.stack([step, slope], dim=1) * mass[:, None]
         sums = values.new_zeros(len(values), 2).index_add_(0, listed, near)
         value = torch.where(values.isnan(), values, sums[:, 0] + below)
         return value, sums[:, 1] * gain
 
-    def _near(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the limits of the entries within reach of each list's value, and the mass below them."""
-        gain, first, span, half = self._per_table[table].unbind(1)
-        reach = REACH / gain + half
-        ends = torch.stack([values - reach, values + reach])
-        places = ((ends - first) / span).clamp(-0.2, 0.7) + (table + 0.25)
-        begin, end = torch.searchsorted(self._places, places).unbind(0)
-        return begin, end, self._below[begin] - self._below[self._offset[table]]
-
-    def _entries_of(self, begin: Tensor, end: Tensor, table: Tensor) -> Entries:
-        """Return the entries `begin[t]` to `end[t] - 1` of each list's table."""
+    def _entries_of(self, begin: Tensor, end: Tensor, table: Tensor) -> tuple[Tensor, ...]:
+        """Return list, middle, mass and width of the entries `begin[t]` to `end[t] - 1` of each list's table."""
         listed, entry = _ranges(begin, end)
         position, mass, width = self._entries[entry].unbind(1)
         if self._any_split:
@@ -342,27 +323,6 @@ class SmoothLookup:
             position, mass = position[entry] - (split - 1) / 2 + place, mass[entry] / split
             width = torch.where(split > 1, 0.0, width[entry])
         return listed, position, mass, width
-
-    def _table(self, keys: Tensor) -> Tensor:
-        table = torch.searchsorted(self._keys, keys).clamp_(max=len(self._keys) - 1)
-        usable = (self._keys[table] == keys) & self._defined[table]
-        if not bool(usable.all()):
-            self._tables.of_key(int(keys[~usable][0])).gain()
-            raise ConfigError("the tables are not in order of (n, p): regenerate the file")
-        return table
-
-
-def _steps(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the smoothed step and its slope at `distance` from an entry's middle, in units of 1 / gain."""
-    is_bin = width > 0
-    widths = torch.where(is_bin, width, 1.0)
-    left, right = torch.sigmoid(distance + widths / 2), torch.sigmoid(distance - widths / 2)
-    step, slope, single = (
-        score_distribution.smooth_bin(distance, widths),
-        (left - right) / widths,
-        torch.sigmoid(distance),
-    )
-    return torch.where(is_bin, step, single), torch.where(is_bin, slope, single * (1 - single))
 
 
 def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:

@@ -99,8 +99,17 @@ class Compiled:
         if sys.stderr.isatty() and not any(folder.rglob(f"{module}.{function.__name__}-*.nbi")):
             print("rankbound: compiling a kernel for this machine, once", file=sys.stderr)
         with _ONE_AT_A_TIME:
-            source = _kept_source(folder, function)
-            function.__code__ = function.__code__.replace(co_filename=str(source))
+            # Numba finds compiled code by the path of its source. By that of a copy in the folder of compiled code, all
+            # checkouts and environments with the same sources share it.
+            content = Path(function.__code__.co_filename).read_bytes()
+            digest = hashlib.sha256(content).hexdigest()[:16]
+            copy = folder / f"{function.__module__}-{digest}" / f"{module}.py"
+            if not copy.exists():
+                copy.parent.mkdir(exist_ok=True)
+                with tempfile.NamedTemporaryFile(dir=copy.parent, delete=False) as file:
+                    file.write(content)
+                Path(file.name).replace(copy)
+            function.__code__ = function.__code__.replace(co_filename=str(copy))
             before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
             try:
                 options = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": self._arithmetic}
@@ -138,30 +147,18 @@ ordered_part = _parts({"contract", "nsz"})
 exact_part = _parts(set())
 
 
-def _kept_source(folder: Path, function: Callable[..., Any]) -> Path:
-    """Return a copy of the function's module in the folder of compiled code, which is made if it isn't there.
-
-    Numba finds compiled code by the path of its source. By that of the copy, all checkouts and environments with the
-    same sources share it.
-    """
-    content = Path(function.__code__.co_filename).read_bytes()
-    name = function.__module__
-    copy = folder / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}" / f"{name.rpartition('.')[2]}.py"
-    if not copy.exists():
-        copy.parent.mkdir(exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=copy.parent, delete=False) as file:
-            file.write(content)
-        Path(file.name).replace(copy)
-    return copy
-
-
 @cache
 def cache_folder() -> Path | None:
     """Return the folder of the compiled kernels, which is made; None if it can't be written or isn't the user's own."""
     try:
         # Numba itself doesn't notice changes of functions that another calls.
         sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-        folder = _user_cache() / "rankbound" / f"kernels-{hashlib.sha256(sources).hexdigest()[:16]}"
+        if sys.platform == "win32":
+            caches = os.environ.get("LOCALAPPDATA") or tempfile.gettempdir()
+        else:
+            caches = "~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        of_user = Path(os.environ.get("RANKBOUND_CACHE") or caches).expanduser().absolute()
+        folder = of_user / "rankbound" / f"kernels-{hashlib.sha256(sources).hexdigest()[:16]}"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if hasattr(os, "getuid"):
             found = folder.stat()
@@ -172,13 +169,3 @@ def cache_folder() -> Path | None:
         # RuntimeError: there is no home folder.
         return None
     return folder
-
-
-def _user_cache() -> Path:
-    if given := os.environ.get("RANKBOUND_CACHE"):
-        return Path(given).expanduser().absolute()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or tempfile.gettempdir())
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches").expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()

@@ -138,16 +138,12 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 @part
-def _mixed(state):
-    state = (state ^ (state >> np.uint64(30))) * _FIRST
-    state = (state ^ (state >> np.uint64(27))) * _SECOND
-    return state ^ (state >> np.uint64(31))
-
-
-@part
 def _below(state, end):
     """Return a number from 0 to end - 1."""
-    return np.int64(((_mixed(state) >> np.uint64(32)) * np.uint64(end)) >> np.uint64(32))
+    state = (state ^ (state >> np.uint64(30))) * _FIRST
+    state = (state ^ (state >> np.uint64(27))) * _SECOND
+    state = state ^ (state >> np.uint64(31))
+    return np.int64(((state >> np.uint64(32)) * np.uint64(end)) >> np.uint64(32))
 
 
 @compiled("void(u8,i8,f8[::1],f8[::1])")

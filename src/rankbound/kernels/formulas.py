@@ -22,7 +22,6 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Terms = Callable[[Integers, Integers], Floats]
 
 # Kernels of smooth ranks know the first three.
 DCG, AP, RANK_SUM, RECIPROCAL_RANK, HIT, PRECISION, RECALL, RBP = range(8)
@@ -244,8 +243,7 @@ def _value(formula: Formula, relevant: RankedItems) -> Floats:
 
 def quotient(total: Array, divisor: Array) -> Floats:
     """Return sums over their divisors; NaN where these are 0 or NaN."""
-    value: Floats = np.divide(total, divisor, out=np.full(total.shape, np.nan), where=divisor != 0)
-    return value
+    return np.asarray(np.divide(total, divisor, out=np.full(total.shape, np.nan), where=divisor != 0))
 
 
 def _discounted_sum(formula: Formula, items: RankedItems) -> Floats:
@@ -345,7 +343,16 @@ def mean_reciprocal_rank(size: Integers, relevant: Integers, above: Integers, cu
 
 def chance_of_hit(size: Integers, relevant: Integers, above: Integers, cutoff: int | None) -> Floats:
     """Return the probability of a relevant item within the cut-off, in blocks below `above` items."""
-    return -np.expm1(log_chance_of_none(size, relevant, reached(above, size, cutoff)))
+    places = reached(above, size, cutoff)
+    fewer, more = np.minimum(relevant, places), np.maximum(relevant, places)
+
+    # That of none, which is symmetric in m and c, is the product of 1 - m / (n - i) over i < c.
+    def terms(case: Integers, i: Integers) -> Floats:
+        # If m + c > n, one factor is 0, and the factors after it, which would be negative, are clamped.
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log1p((-more[case] / (size[case] - i)).clip(-1)))
+
+    return -np.expm1(ragged_sums(fewer, terms))
 
 
 def reached(above: Integers, size: Integers, cutoff: int | None) -> Integers:
@@ -374,8 +381,11 @@ def mean_discount(
     J is the place of the `which`-th of `relevant` items among `size`. All arguments are integers of shape `(n_cases,)`
     with 1 <= which <= relevant <= size.
     """
-    others = size - relevant
-    lengths = np.minimum(others, _likely_others(size, relevant, which)) + 1
+    # There are more than j - k others above if fewer than k of the first j items are relevant. Their mean number is
+    # M = j m / n, so by Chernoff's bound the probability, below exp(-(M - k)^2 / (2 M)), is negligible from some j on.
+    surprise, others = -log(NEGLIGIBLE), size - relevant
+    mean = which + surprise + np.sqrt(surprise * (surprise + 2 * which))
+    lengths = np.minimum(others, np.ceil(mean * size / relevant).astype(np.int64) - which) + 1
     if cutoff is not None:
         lengths = np.minimum(lengths, cutoff - above - which + 1).clip(0)
     log_orders = log_binomial(size, relevant)
@@ -389,28 +399,13 @@ def mean_discount(
     return ragged_sums(lengths, terms)
 
 
-def log_chance_of_none(size: Integers, relevant: Integers, places: Integers) -> Floats:
-    r"""Return the log-probability that none of `relevant` items among `size` is in the first `places`, `(n_cases,)`.
-
-    $\binom{n-m}{c} / \binom{n}{c} = \prod_{i<c} (1 - \frac{m}{n-i})$, symmetric in m and c.
-    """
-    fewer, more = np.minimum(relevant, places), np.maximum(relevant, places)
-
-    def terms(case: Integers, i: Integers) -> Floats:
-        # If m + c > n, one factor is 0, and the factors after it, which would be negative, are clamped.
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log1p((-more[case] / (size[case] - i)).clip(-1)))
-
-    return ragged_sums(fewer, terms)
-
-
 def log_binomial(n: Integers, k: Integers) -> Floats:
     """Return the logarithm of the binomial coefficient n over k, for integers 0 <= k <= n."""
     table = log_factorials(table_size(int(n.max(initial=0)) + 1))
     return np.asarray(table[n] - table[k] - table[n - k])
 
 
-def ragged_sums(lengths: Integers, terms: Terms) -> Floats:
+def ragged_sums(lengths: Integers, terms: Callable[[Integers, Integers], Floats]) -> Floats:
     """Return the sum over place = 0 .. lengths[case] - 1 of `terms(case, place)`, `(n_cases,)`.
 
     `terms` takes the indices of cases and places, both `(n_terms,)`, and returns the terms.
@@ -447,17 +442,6 @@ def harmonic_tail(half: Any) -> Any:
     for coefficient in reversed(SERIES):
         total = (total + coefficient) * inverse
     return total
-
-
-def _likely_others(size: Integers, relevant: Integers, which: Integers) -> Integers:
-    """Return an upper limit of the other items above the `which`-th relevant one, up to a negligible probability.
-
-    There are more than j - k if fewer than k of the first j items are relevant. Their mean number is M = j m / n, so by
-    Chernoff's bound the probability is below exp(-(M - k)^2 / (2 M)).
-    """
-    surprise = -log(NEGLIGIBLE)
-    mean = which + surprise + np.sqrt(surprise * (surprise + 2 * which))
-    return np.asarray(np.ceil(mean * size / relevant).astype(np.int64) - which)
 
 
 @lru_cache(maxsize=8)

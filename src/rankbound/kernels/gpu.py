@@ -48,7 +48,7 @@ def cross_entropy(
     scores: Tensor, relevance: Tensor, lists: "Lists", weights: Tensor | None, target: str, rel: float
 ) -> tuple[Tensor, Tensor]:
     """Return the cross-entropies with a target of `TARGETS`; `rel` is the lowest relevant grade of `one`."""
-    losses, slopes = _empty(scores, lists)
+    losses, slopes = scores.new_zeros(len(lists), dtype=torch.float64), scores.new_empty(len(scores))
     grades = relevance.to(torch.float64)
     inputs = scores, grades, grades if weights is None else weights.to(torch.float64), lists.offsets
     lowest = torch.full((1,), float(rel), dtype=torch.float64, device=scores.device)
@@ -57,24 +57,11 @@ def cross_entropy(
     return losses, slopes
 
 
-def list_mle(
-    scores: Tensor, relevance: Tensor, lists: "Lists", weights: Tensor | None, cutoff: int
-) -> tuple[Tensor, Tensor]:
-    """Return ListMLE's losses; a cut-off of 0 is none."""
-    losses, slopes = _empty(scores, lists)
-    grades, tiles = relevance.to(torch.float64), _tiles(lists)
-    inputs = scores, grades, grades if weights is None else weights.to(torch.float64), lists.offsets, tiles
-    left, share = (torch.empty_like(grades) for _ in range(2))
-    _launch(_draws, len(tiles), *inputs, left, share, cutoff, weights is not None, TILE)
-    _launch(_slopes_of_draws, len(tiles), *inputs[:2], *inputs[3:], left, share, losses, slopes, TILE)
-    return losses, slopes
-
-
 def smooth_metric(
     scores: Tensor, gains: Tensor, lists: "Lists", formula: Formula, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Return a metric at smooth ranks, NaN where it is undefined; relevant items are those with a gain above 0."""
-    values, slopes = _empty(scores, lists)
+    values, slopes = scores.new_zeros(len(lists), dtype=torch.float64), scores.new_empty(len(scores))
     tiles, exact = _tiles(lists), gains.to(torch.float64)
     tau = torch.full((1,), float(temperature), dtype=torch.float64, device=scores.device)
     inputs = scores, exact, lists.offsets, tiles, tau
@@ -87,11 +74,6 @@ def smooth_metric(
     _launch(_terms, len(tiles), *inputs, *of_items, kind, discount, cutoff, bool(normalised), TILE)
     _launch(_slopes, len(tiles), *inputs, *of_items, values, slopes, kind, kind == AP or bool(normalised), TILE)
     return values, slopes
-
-
-def _empty(scores: Tensor, lists: "Lists") -> tuple[Tensor, Tensor]:
-    losses = torch.zeros(len(lists), dtype=torch.float64, device=scores.device)
-    return losses, torch.empty(len(scores), dtype=scores.dtype, device=scores.device)
 
 
 def _tiles(lists: "Lists") -> Tensor:
@@ -189,70 +171,6 @@ def _tile(tiles, offsets, TILE: tl.constexpr):
     n = tl.load(offsets + t + 1) - first
     lanes = place + tl.arange(0, TILE)
     return t, place, first, n.to(tl.int32), first + lanes, lanes < n
-
-
-@triton.jit
-def _draws(
-    scores, relevance, weights, offsets, tiles, left, shares, CUTOFF: tl.constexpr, WEIGHTED: tl.constexpr,
-    TILE: tl.constexpr,
-):  # fmt: skip
-    """The logarithm of the sum over the items of an item's grade and below, and the share of its draw that counts."""
-    _, _, first, n, i, own = _tile(tiles, offsets, TILE)
-    y = tl.load(relevance + i, mask=own, other=-1.0)[:, None]
-    tops = tl.full([TILE, TILE], -float("inf"), tl.float64)
-    highest = tl.zeros([TILE], tl.float64)
-    above = tl.zeros([TILE, TILE], tl.int32)
-    alike = tl.zeros([TILE, TILE], tl.int32)
-    for start in range(0, n, TILE):
-        lanes = start + tl.arange(0, TILE)
-        here, j = lanes < n, first + lanes
-        grade = tl.load(relevance + j, mask=here, other=0.0)
-        highest = tl.maximum(highest, grade)
-        x = tl.load(scores + j, mask=here, other=0.0).to(tl.float64)
-        tops = tl.maximum(tops, tl.where(here[None, :] & (grade[None, :] <= y), x[None, :], -float("inf")))
-        if CUTOFF > 0:
-            above += (here[None, :] & (grade[None, :] > y)).to(tl.int32)
-            alike += (here[None, :] & (grade[None, :] == y)).to(tl.int32)
-    top = tl.where(own, tl.max(tops, 1), 0.0)
-    sums = tl.zeros([TILE, TILE], tl.float64)
-    for start in range(0, n, TILE):
-        lanes = start + tl.arange(0, TILE)
-        here, j = lanes < n, first + lanes
-        grade = tl.load(relevance + j, mask=here, other=0.0)
-        x = tl.load(scores + j, mask=here, other=0.0).to(tl.float64)
-        gap = x[None, :] - top[:, None]
-        sums += tl.exp(tl.where(here[None, :] & (grade[None, :] <= y), gap, -float("inf")))
-    share = tl.where(tl.max(highest, 0) > 0.0, tl.where(own, 1.0, 0.0), 0.0).to(tl.float64)
-    if CUTOFF > 0:
-        size = tl.maximum(tl.sum(alike, 1), 1)
-        within = tl.minimum(tl.maximum(CUTOFF - tl.sum(above, 1), 0), size)
-        share *= within.to(tl.float64) / size.to(tl.float64)
-    if WEIGHTED:
-        share *= tl.load(weights + i, mask=own, other=0.0)
-    tl.store(left + i, top + tl.log(tl.where(own, tl.sum(sums, 1), 1.0)), mask=own)
-    tl.store(shares + i, share, mask=own)
-
-
-@triton.jit
-def _slopes_of_draws(scores, relevance, offsets, tiles, left, shares, losses, slopes, TILE: tl.constexpr):
-    """An item's expected number of draws less the actual one; in a list's first tile, its loss."""
-    t, place, first, n, i, own = _tile(tiles, offsets, TILE)
-    y = tl.load(relevance + i, mask=own, other=0.0)[:, None]
-    x = tl.load(scores + i, mask=own, other=0.0).to(tl.float64)[:, None]
-    drawn = tl.zeros([TILE, TILE], tl.float64)
-    loss = tl.zeros([TILE], tl.float64)
-    for start in range(0, n, TILE):
-        lanes = start + tl.arange(0, TILE)
-        here, j = lanes < n, first + lanes
-        share = tl.load(shares + j, mask=here, other=0.0)
-        log_sum = tl.load(left + j, mask=here, other=0.0)
-        score = tl.load(scores + j, mask=here, other=0.0).to(tl.float64)
-        loss += tl.where(share > 0.0, share * (log_sum - score), 0.0)
-        counts = (tl.load(relevance + j, mask=here, other=0.0)[None, :] >= y) & (share > 0.0)[None, :]
-        drawn += tl.where(counts, share[None, :], 0.0) * tl.exp(tl.where(counts, x - log_sum[None, :], -float("inf")))
-    tl.store(slopes + i, tl.sum(drawn, 1) - tl.load(shares + i, mask=own, other=0.0), mask=own)
-    if place == 0:
-        tl.store(losses + t, tl.sum(loss, 0))
 
 
 @triton.jit

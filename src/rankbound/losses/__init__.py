@@ -40,7 +40,7 @@ def loss(
     """
     tool = "" if names == "rankbound" else names
     if tool:
-        require_tool(tool, "rankbound")
+        require_tool(tool)
     if isinstance(text, RankingLoss):
         for argument, found, expected in ("bound", str(bound), "none"), ("temperature", f"{temperature:g}", "1"):
             if found != expected:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from rankbound import gradients
 from rankbound import lists as checks
-from rankbound.gradients import hessian_product, through_transforms, with_derivatives, with_gradient, without_curvature
+from rankbound.gradients import hessian_product, through_transforms, with_derivatives, with_gradient
 from rankbound.kernels import LEFT, Array, GpuKernel, Kernel, usable, usable_on_gpu
 from rankbound.lists import STORED_ONLY, ArrayLike, Lists, waiting
 from rankbound.smooth_ranks import joined
@@ -182,7 +182,8 @@ class RankingLoss(nn.Module, ABC):
         self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, validate: bool
     ) -> tuple[Tensor, Lists]:
         """Return the relevance and the lists; raise what `forward` raises, and warn of relevance in fractions."""
-        grades = checks.beside(checks.as_tensor(scores, "scores"), relevance, "relevance")
+        n_items = len(checks.as_tensor(scores, "scores"))
+        grades = checks.as_tensor(relevance, "relevance", n_items, scores.device).detach()
         if not scores.is_floating_point():
             raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
         if validate:
@@ -238,10 +239,13 @@ class RankingLoss(nn.Module, ABC):
 
         They are differentiable twice where those of `of_lists` are.
         """
-        fused = self._fused(scores, relevance, lists.offsets, facts=facts)
-        if fused is None:
-            fused = self._on_gpu(scores, relevance, lists, facts=facts)
-        return attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
+        losses = self._fused(scores, relevance, lists.offsets, facts=facts)
+        if losses is None:
+            losses = self._on_gpu(scores, relevance, lists, facts=facts)
+        if losses is None:
+            known = () if facts is None else (facts,)
+            losses = attached(self.of_lists(scores, relevance, lists, *known), scores, lists)
+        return losses
 
     def derivatives(
         self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None, *, second: bool = True
@@ -579,7 +583,7 @@ def attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
     """Return the losses with a gradient of 0 if they don't depend on the scores, as without any informative list."""
     if losses.requires_grad or not (scores.requires_grad and torch.is_grad_enabled()):
         return losses
-    return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, without_curvature)
+    return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, torch.zeros_like)
 
 
 def _by_kernel(

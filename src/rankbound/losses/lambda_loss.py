@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -128,21 +129,36 @@ class LambdaRankLoss(AdditiveLoss):
 
     def _pairs(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Iterator[tuple[Pairs, Tensor, Tensor]]:
         """Yield pairs, their weights, and the loser's score minus the winner's in units of the temperature."""
-        weights, wins = SwapWeights(self._of, scores, relevance, lists), None
+        weights = SwapWeights(self._of, scores, relevance, lists)
         n_pairs = int((np.diff(lists.limits).astype(np.float64) ** 2).sum())
-        if not may_read(scores) and n_pairs <= MOST_UNREAD_PAIRS:
-            chunks, wins = every_pair(lists), weights.gains
-        elif self.scheme == "ndcg-loss1":
-            chunks = pairs_with_all(lists, winners=weights.gains * weights.discount > 0)
+        every = not may_read(scores) and n_pairs <= MOST_UNREAD_PAIRS
+        chunks: Iterator[Pairs]
+        if every or self.scheme == "ndcg-loss1":
+            # Each item with all items of its list, itself too.
+            items = torch.arange(lists.n_items, device=lists.device)
+            begin, end = (lists.spread(limit) for limit in (lists.offsets[:-1], lists.offsets[1:]))
+            if every:
+                sizes = np.diff(lists.limits)
+                parts = pair_chunks(begin, end, PAIRS_PER_CHUNK, np.repeat(sizes, sizes))
+                chunks = ((runs.spread(items[chosen]), place) for chosen, runs, place in parts)
+            else:
+                winner = torch.nonzero(weights.gains * weights.discount > 0).squeeze(1)
+                limits = begin.index_select(0, winner), end.index_select(0, winner)
+                chunks = _pair_chunks(items, items, winner, *limits)
         elif self.scheme == "lambdarank":
-            chunks = _pairs_with_a_discount(weights, lists)
+            # Those in which a discount is above 0: about kN pairs with a cut-off k.
+            counts = weights.discount > 0
+            chunks = pairs_by_gain(weights.gains, lists, winners=counts)
+            if not bool(counts.all()):
+                chunks = chain(chunks, pairs_by_gain(weights.gains, lists, winners=~counts, losers=counts))
         else:
             chunks = pairs_by_gain(weights.gains, lists)
         for pairs in chunks:
             gap, weight = _difference(scores, pairs[::-1]), self._weight(weights, pairs)
-            if wins is not None:
-                kept = pairs[0] != pairs[1] if self.scheme == "ndcg-loss1" else _difference(wins, pairs) > 0
-                weight = torch.where(kept, weight, 0.0)
+            if self.scheme == "ndcg-loss1":
+                weight = torch.where(pairs[0] != pairs[1], weight, 0.0)
+            elif every:
+                weight = torch.where(_difference(weights.gains, pairs) > 0, weight, 0.0)
             yield pairs, weight, gap if self.temperature == 1 else gap / self.temperature
 
     def _weight(self, weights: "SwapWeights", pairs: Pairs) -> Tensor:
@@ -212,14 +228,6 @@ class LambdaLoss(LambdaRankLoss):
         return delta if self.scheme == "ndcg-loss2" else weights.lambdarank(pairs) + self.mu * delta
 
 
-def _pairs_with_a_discount(weights: "SwapWeights", lists: Lists) -> Iterator[Pairs]:
-    """Yield the pairs of different gain in which a discount is above 0; about kN pairs with a cut-off k."""
-    counts = weights.discount > 0
-    yield from pairs_by_gain(weights.gains, lists, winners=counts)
-    if not bool(counts.all()):
-        yield from pairs_by_gain(weights.gains, lists, winners=~counts, losers=counts)
-
-
 def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
     """Return the discounts of the ranks 1 .. `size`, 0 beyond the cut-off, float64."""
     position = torch.arange(1, size + 1, dtype=torch.float64, device=device)
@@ -264,30 +272,25 @@ class SwapWeights:
         return _difference(self.gains, pairs) * gap
 
     def loss2(self, pairs: Pairs) -> Tensor:
-        r"""Return $(g_i - g_j)\,\delta_{|R_i - R_j|} / Z$ with $\delta_q = |d(q) - d(q + 1)|$."""
+        r"""Return $(g_i - g_j)\,\delta_{|R_i - R_j|} / Z$ with $\delta_q = |d(q) - d(q + 1)|$.
+
+        The mean of $\delta$ over the possible ranks of two tied items is a second difference of the running totals
+        $D(r) = d(1) + \dots + d(r)$: for two blocks of $n$ and $m$ ranks whose first ranks are $x$ apart,
+        $(D(x) - D(x-n) - D(x+m) + D(x+m-n)) / nm$; for the pairs of one block, $2 (n\,d(1) - D(n)) / n(n-1)$.
+        """
         block, other = (self._block.index_select(0, items) for items in pairs)
-        if self._blocks.has_ties:
-            delta = self._mean_delta(torch.minimum(block, other), torch.maximum(block, other)).to(self._dtype)
-        else:
+        if not self._blocks.has_ties:
             # The values of delta_q for q = 1, 2, ...
             delta = self._table.diff().abs().to(self._dtype).index_select(0, (block - other).abs() - 1)
-        return _difference(self.gains, pairs) * delta
-
-    def _mean_delta(self, upper: Tensor, lower: Tensor) -> Tensor:
-        r"""Return the mean of $\delta$ over the possible ranks of two items of two blocks, or of one.
-
-        It is a second difference of the running totals $D(r) = d(1) + \dots + d(r)$: for two blocks of $n$ and $m$
-        ranks whose first ranks are $x$ apart, $(D(x) - D(x-n) - D(x+m) + D(x+m-n)) / nm$; for the pairs of one block,
-        $2 (n\,d(1) - D(n)) / n(n-1)$.
-        """
-        first, size = self._blocks.first, self._blocks.size
+            return _difference(self.gains, pairs) * delta
+        first, size, upper, lower = self._blocks.first, self._blocks.size, block.minimum(other), block.maximum(other)
         same = upper == lower
         n, m = size.index_select(0, upper), torch.where(same, 0, size.index_select(0, lower))
         x = torch.where(same, n, first.index_select(0, lower) - first.index_select(0, upper))
         total = torch.cat([self._table.new_zeros(1), self._table.cumsum(0)])
         between = (total[x] - total[x - n] - total[x + m] + total[x + m - n]) / (n * m.clamp(min=1))
         inside = 2 * (n * total[1] - total[n]) / (n * (n - 1)).clamp(min=1)
-        return torch.where(same, inside, between).abs()
+        return _difference(self.gains, pairs) * torch.where(same, inside, between).abs().to(self._dtype)
 
 
 def _difference(values: Tensor, pairs: Pairs) -> Tensor:
@@ -315,25 +318,6 @@ def pairs_by_gain(
     if winners is not None:
         winner = torch.nonzero(winners.index_select(0, blocks.order)).squeeze(1)
     return _pair_chunks(blocks.order, loser, winner, begin.index_select(0, winner), end.index_select(0, winner))
-
-
-def every_pair(lists: Lists) -> Iterator[Pairs]:
-    """Yield the pairs of each item with all items of its list, itself too, in chunks; no number of a GPU is read."""
-    sizes = np.diff(lists.limits)
-    begin, end = (lists.spread(limit) for limit in (lists.offsets[:-1], lists.offsets[1:]))
-    winner = torch.arange(lists.n_items, device=lists.device)
-    for chosen, runs, place in pair_chunks(begin, end, PAIRS_PER_CHUNK, np.repeat(sizes, sizes)):
-        yield runs.spread(winner[chosen]), place
-
-
-def pairs_with_all(lists: Lists, *, winners: Tensor) -> Iterator[Pairs]:
-    """Yield the pairs of each item of the mask `winners` `(n_items,)` with every other item of its list, in chunks."""
-    items = torch.arange(lists.n_items, device=lists.device)
-    winner = torch.nonzero(winners).squeeze(1)
-    begin, end = (lists.spread(limit).index_select(0, winner) for limit in (lists.offsets[:-1], lists.offsets[1:]))
-    for winners_of_pairs, losers in _pair_chunks(items, items, winner, begin, end):
-        others = winners_of_pairs != losers
-        yield winners_of_pairs[others], losers[others]
 
 
 def _pair_chunks(items: Tensor, losers: Tensor, winners: Tensor, begin: Tensor, end: Tensor) -> Iterator[Pairs]:

@@ -20,7 +20,7 @@ from torch import Tensor
 from rankbound import smooth_ranks
 from rankbound.gradients import with_gradient
 from rankbound.kernels import Kernel as Compiled
-from rankbound.kernels.formulas import COSTS_OF_REFERENCE, DCG, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION, Formula
+from rankbound.kernels.formulas import COSTS_OF_REFERENCE, DCG, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION, Formula
 from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
@@ -96,9 +96,9 @@ class PairLoss(ItemSum):
     def _totals(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         """Return the sum over all pairs of each list, `(n_lists,)`, differentiable."""
 
-    @abstractmethod
     def _curvature(self, scores: Tensor, pairs: "Preferences") -> Tensor:
-        """Return the second derivative of the sum with respect to each item's score, `(n_items,)`."""
+        """Return the second derivative of the sum with respect to each item's score, `(n_items,)`; 0 by default."""
+        return torch.zeros_like(scores)
 
 
 class LinkLoss(PairLoss):
@@ -119,8 +119,8 @@ class LinkLoss(PairLoss):
     def _totals(self, scores: Tensor, pairs: "Preferences") -> Tensor:
         (parts, places), unit, lists = self._parts(scores.detach(), pairs), self.unit * self.temperature, pairs.lists
         if not (scores.requires_grad and torch.is_grad_enabled()):
-            return lists.sum(joined([part.losses() for part in parts], places)).to(scores.dtype)
-        losses, gradient = joined([part.losses_and_gradient() for part in parts], places)
+            return lists.sum(joined([part.losses()[0] for part in parts], places)).to(scores.dtype)
+        losses, gradient = joined([part.losses(with_gradient=True) for part in parts], places)
 
         def hessian_product(direction: Tensor) -> Tensor:
             bent = [part.hessian_product(direction[items]) for part, items in zip(parts, places, strict=True)]
@@ -135,32 +135,30 @@ class LinkLoss(PairLoss):
     def _parts(self, scores: Tensor, pairs: "Preferences") -> tuple[list["_LinkSums"], list[Tensor | slice]]:
         """Return the sums of the lists of each method, which depends on a list alone, and the places of their items."""
         lists, unit, exact = pairs.lists, self.unit * self.temperature, scores.to(torch.float64)
-        methods: Tensor | npt.NDArray[np.int64] = torch.full_like(lists.sizes, _DIRECT)
-        if self.method == "auto" and not may_read(scores):
-            methods = np.where(smooth_ranks.long_enough(lists, 2, COSTS_OF_REFERENCE), _BY_HALVES, _DIRECT)
+        interpolated: Tensor | npt.NDArray[np.bool_]
+        if self.method != "auto":
+            interpolated = np.full(len(lists), self.method == "interpolated")
         elif not may_read(scores):
-            methods = np.full(len(lists), _BY_HALVES if self.method == "interpolated" else _DIRECT)
-        elif bool((interpolated := self._interpolated(scores, pairs)).any()):
+            interpolated = smooth_ranks.long_enough(lists, 2, COSTS_OF_REFERENCE)
+        elif self.link[0] is smooth_ranks.SOFTPLUS and scores.dtype == torch.float64:
+            # The choice of the compiled kernel, with which lists in double precision agree to rounding.
+            interpolated = pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
+        else:
+            interpolated = smooth_ranks.interpolation_pays(scores, lists, pairs.better, 2, unit, COSTS_OF_REFERENCE)
+        methods: Tensor | npt.NDArray[np.int64] = np.full(len(lists), _DIRECT)
+        if not may_read(scores):
+            methods = np.where(interpolated, _BY_HALVES, _DIRECT)
+        elif bool(interpolated.any()):
             few = lists.max(pairs.grades) < MOST_GRADES_IN_ORDER
             whole = lists.sum((pairs.grades != pairs.grades.floor()).to(torch.float64)) == 0
-            methods = torch.where(interpolated, torch.where(few & whole, _BY_GRADES, _BY_HALVES), _DIRECT)
-        shares = smooth_ranks.shares_of(methods, lists)
-        parts = [
-            _LinkSums(exact[items], pairs if len(shares) == 1 else pairs.of_some(items, own), self.link, unit, kind)
-            for kind, items, own in shares
-        ]
+            by_grades = torch.where(few & whole, _BY_GRADES, _BY_HALVES)
+            methods = torch.where(torch.as_tensor(interpolated, device=lists.device), by_grades, _DIRECT)
+        shares, parts = lists._shares(methods), []
+        for kind, items, own in shares:
+            better = None if pairs.of_better is None else pairs.of_better[items]
+            some = Preferences(pairs.relevance[items], own, self.weight, better) if len(shares) > 1 else pairs
+            parts.append(_LinkSums(exact[items], some, self.link, unit, kind))
         return parts, [items for _, items, _ in shares]
-
-    def _interpolated(self, scores: Tensor, pairs: "Preferences") -> Tensor:
-        """Return a mask of the lists whose sums are interpolated."""
-        lists = pairs.lists
-        if self.method != "auto":
-            return torch.full_like(lists.sizes, self.method == "interpolated", dtype=torch.bool)
-        if self.link[0] is smooth_ranks.SOFTPLUS and scores.dtype == torch.float64:
-            # The choice of the compiled kernel, with which lists in double precision agree to rounding.
-            return pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
-        unit = self.unit * self.temperature
-        return smooth_ranks.interpolation_pays(scores, lists, pairs.better, 2, unit, COSTS_OF_REFERENCE)
 
 
 class PairwiseLogisticLoss(LinkLoss):
@@ -237,11 +235,6 @@ class Preferences:
     weight: str = "uniform"
     of_better: Tensor | None = None
 
-    def of_some(self, items: Tensor | slice, lists: Lists) -> "Preferences":
-        """Return the pairs of some lists, given their items among all and their limits."""
-        better = None if self.of_better is None else self.of_better[items]
-        return Preferences(self.relevance[items], lists, self.weight, better)
-
     @cached_property
     def grades(self) -> Tensor:
         """`relevance` in double precision."""
@@ -284,11 +277,6 @@ class Preferences:
             return torch.arange(len(self.grades), device=self.grades.device)
         return torch.nonzero(self.grades > self.lists.spread(self.lists.min(self.grades))).squeeze(1)
 
-    def between(self, better: Tensor, worse: Tensor) -> Tensor:
-        """Return the weight of pairs of items, given by index; 0 unless `better` has the higher grade."""
-        step = self.grades.index_select(0, better) - self.grades.index_select(0, worse)
-        return times(self.by_step(step), None if self.of_better is None else self.of_better.index_select(0, better))
-
     def by_step(self, step: Tensor) -> Tensor:
         """Return the weight of pairs by the better item's grade less the other's, without `of_better`; 0 below 0."""
         return step.clamp(min=0) if self.weight == "difference" else (step > 0).to(step)
@@ -310,22 +298,17 @@ class _LinkSums:
         self._scores, self._pairs, self._temperature, self._method = scores, pairs, temperature, method
         self._kernel, self._slope, self._bend = link
 
-    def losses(self) -> Tensor:
-        """Return the sums of the kernel; each pair counts at its better item."""
+    def losses(self, with_gradient: bool = False) -> Tensor:
+        """Return the sums of the kernel, where each pair counts at its better item, and the gradient of their total."""
+        kernels = (self._kernel, self._slope) if with_gradient else (self._kernel,)
         if self._method == _DIRECT:
-            return self._direct((self._kernel,))[0]
-        return self._over_grades(self._boxes(), (self._kernel,))[0]
-
-    def losses_and_gradient(self) -> Tensor:
-        """Return `losses` and the gradient of their total, `(2, n_items)`."""
-        kernels = self._kernel, self._slope
-        if self._method == _DIRECT:
-            losses, lower, higher = self._direct(kernels, pushed=self._slope)
+            sums = self._direct(kernels, self._slope if with_gradient else None)
         else:
-            boxes = self._boxes()
-            losses, lower = self._over_grades(boxes, kernels)
-            higher = self._over_grades(boxes, kernels[1:], higher=True)[0]
-        return torch.stack([losses, higher - lower])
+            boxes = Boxes(self._scores, self._pairs.lists, self._temperature)
+            sums = self._over_grades(boxes, kernels)
+            if with_gradient:
+                sums = torch.cat([sums, self._over_grades(boxes, (self._slope,), higher=True)])
+        return torch.stack([sums[0], sums[2] - sums[1]]) if with_gradient else sums
 
     def curvature(self, factor: Tensor | None = None) -> Tensor:
         """Return the second derivative of the total with respect to each item's score.
@@ -334,7 +317,8 @@ class _LinkSums:
         """
         if self._method == _DIRECT:
             return self._direct((self._bend,), pushed=self._bend).sum(0)
-        boxes, bend = self._boxes(smooth_ranks.PRECISE_ORDER), (self._bend,)
+        bend = (self._bend,)
+        boxes = Boxes(self._scores, self._pairs.lists, self._temperature, smooth_ranks.PRECISE_ORDER)
         return self._over_grades(boxes, bend, factor)[0] + self._over_grades(boxes, bend, factor, higher=True)[0]
 
     def hessian_product(self, direction: Tensor) -> Tensor:
@@ -362,14 +346,13 @@ class _LinkSums:
 
     def _chunks(self) -> Iterator[tuple[Tensor, Lists, Tensor, Tensor, Tensor]]:
         """Yield some better items, their pairs as a list each, the pairs' items, gaps and weights."""
-        better, lists = self._pairs.better, self._pairs.lists
-        sums = PairSums(self._scores, lists, better, self._temperature, not may_read(better))
+        pairs, better, weight = self._pairs, self._pairs.better, self._pairs.of_better
+        sums = PairSums(self._scores, pairs.lists, better, self._temperature, not may_read(better))
         for chunk, runs, item, gaps in sums.chunks():
-            own = better[chunk]
-            yield own, runs, item, gaps, self._pairs.between(runs.spread(own), item).to(gaps)
-
-    def _boxes(self, order: int = ORDER) -> Boxes:
-        return Boxes(self._scores, self._pairs.lists, self._temperature, order)
+            winner = runs.spread(own := better[chunk])
+            step = pairs.grades.index_select(0, winner) - pairs.grades.index_select(0, item)
+            weights = times(pairs.by_step(step), None if weight is None else weight.index_select(0, winner))
+            yield own, runs, item, gaps, weights.to(gaps)
 
     def _over_grades(
         self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None, *, higher: bool = False

@@ -155,9 +155,6 @@ class OrdinalLoss(PointwiseLoss):
         distances = functional.softplus(self._distances).cumsum(0)
         return self._first + torch.cat([distances.new_zeros(1), distances])
 
-    def _thresholds_for(self, scores: Tensor) -> Tensor:
-        return self.thresholds.to(scores.device, scores.dtype, non_blocking=True)
-
     def of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
         if has_numbers(relevance) and not float(relevance.max()) <= self.grades - 1:
             raise ValueError(
@@ -165,13 +162,13 @@ class OrdinalLoss(PointwiseLoss):
                 f"set their number with {self.name}(grades=...)"
             )
         losses = torch.zeros_like(scores)
-        for grade, threshold in enumerate(self._thresholds_for(scores), start=1):
+        for grade, threshold in enumerate(self.thresholds.to(scores, non_blocking=True), start=1):
             above = scores - threshold
             losses = losses + softplus(torch.where(relevance >= grade, -above, above))
         return losses
 
     def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
-        curvatures = [sigmoid_slope(scores - threshold) for threshold in self._thresholds_for(scores)]
+        curvatures = [sigmoid_slope(scores - threshold) for threshold in self.thresholds.to(scores, non_blocking=True)]
         return torch.stack(curvatures).sum(0)
 
 

@@ -6,8 +6,8 @@ is a smooth function of the scores. They differ in these chances. Memory is quad
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,9 +20,6 @@ from rankbound.losses.lambda_loss import AdditiveLoss, discounts
 from rankbound.metrics import Metric
 from rankbound.smooth_ranks import require_temperature
 from rankbound.texts import require
-
-if TYPE_CHECKING:
-    from rankbound.bounds.extremes import Facts
 
 MOST_ITEMS = 2000
 """The most items of a list: with all of them relevant, a step of SoftRank takes about 3 GB."""
@@ -119,36 +116,43 @@ class SoftRankLoss(RankChancesLoss):
             exist = column < lists.sizes.index_select(0, segment)[:, None] - 1
             other = (lists.offsets.index_select(0, segment)[:, None] + place).where(exist, own[:, None])
             gaps = (scores[other] - scores.index_select(0, own)[:, None]) / (self.deviation * math.sqrt(2))
-            chances = binomial_chances(torch.special.ndtr(gaps) * exist)
+            chances = torch.special.ndtr(gaps) * exist
+            # The distribution of the number of independent events that happen are the coefficients of the product of
+            # 1 - p + p x over their chances p; the factors are multiplied in pairs.
+            factors = torch.stack([1 - chances, chances], 2)
+            while factors.shape[1] > 1:
+                size = 2 * factors.shape[2] - 1
+                # One and a half times a power of 2, at least the size, which is 1 more than a power and may be prime.
+                fast = 3 * (size - 1) // 2
+                one, other = torch.fft.rfft(factors, fast).unflatten(1, (-1, 2)).unbind(2)
+                factors = torch.fft.irfft(one * other, fast)[:, :, :size]
             ranks = min(width + 1, len(table))
-            means = means.index_add(0, own, chances[:, :ranks] @ table[:ranks])
+            means = means.index_add(0, own, factors[:, 0, :ranks] @ table[:ranks])
         return means
 
 
-def binomial_chances(chances: Tensor) -> Tensor:
-    r"""Return the distributions of the number of independent events that happen, `(n, width + 1)`, float64.
+class PiRankLoss(RankChancesLoss):
+    r"""PiRank (Swezey et al., NeurIPS 2021): the metric of the first ranks of NeuralSort's relaxed permutation.
 
-    They are the coefficients of $\prod_j (1 - p_j + p_j x)$, whose factors are multiplied in pairs.
+    $$L = -\frac1Z \sum_{r \le k} d(r) \sum_i \hat P_{ri}\, g(y_i), \qquad
+      \hat P_{ri} = \mathrm{softmax}_i \frac{(N + 1 - 2r)\, s_i - \sum_j |s_i - s_j|}{\tau}$$
+
+    $k$ is the metric's cut-off. The authors' loss is 1 more. Their merging of sorted parts, which approximates the
+    first ranks of long lists, isn't part of it: lists of more than 2,000 items are refused.
 
     Args:
-        chances: `(n, width)`, float64, the chance $p_j$ of each event; the width is a power of 2.
+        metric: a metric that adds up over items, such as `nDCG@10`.
+        temperature: $\tau$, in units of the scores.
 
-    >>> binomial_chances(torch.tensor([[0.5, 0.25]], dtype=torch.float64))
-    tensor([[0.3750, 0.5000, 0.1250]], dtype=torch.float64)
+    Raises:
+        ValueError: for a metric that doesn't add up over items, or a temperature that isn't above 0; when called with a
+            list of too many items.
+
+    >>> rb.loss("PiRank(metric=nDCG@2)")(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
+    tensor([-0.6276])
     """
-    factors = torch.stack([1 - chances, chances], 2)
-    while factors.shape[1] > 1:
-        size = 2 * factors.shape[2] - 1
-        # One and a half times a power of 2, at least the size, which is 1 more than a power and may be prime.
-        fast = 3 * (size - 1) // 2
-        one, other = torch.fft.rfft(factors, fast).unflatten(1, (-1, 2)).unbind(2)
-        factors = torch.fft.irfft(one * other, fast)[:, :, :size]
-    return factors.squeeze(1)
 
-
-class NeuralSortLoss(RankChancesLoss):
-    """The expected metric under NeuralSort's relaxed permutation of the list; a subclass says what becomes of it."""
-
+    name = "PiRank"
     square: ClassVar[bool] = False
     """True if the rows of ranks beyond the cut-off are needed, too."""
 
@@ -157,17 +161,23 @@ class NeuralSortLoss(RankChancesLoss):
         require_temperature(temperature)
         self.temperature = temperature
 
-    @abstractmethod
     def discounts_of_items(self, chances: Tensor, table: Tensor, known: Tensor) -> Tensor:
         """Return the discounts of the items of `n` lists, `(n, width)`, from NeuralSort's matrices `(n, rows, width)`.
 
         `known` `(n, width)` is 1 for items and 0 for padding, `table` `(n, rows)` has the discounts of the ranks.
         """
+        return (chances.mT @ table[:, :, None]).squeeze(2)
 
     def mean_discounts(self, scores: Tensor, relevant: Tensor, lists: Lists, table: Tensor) -> Tensor:
-        means = torch.zeros_like(scores)
-        for own, column in _by_width(lists):
-            sizes, width = lists.sizes[own][:, None], len(column)
+        means, of_lists = torch.zeros_like(scores), np.diff(lists.limits)
+        # Powers of 2 and one and a half of them: a step of Sinkhorn's scaling costs more calls than arithmetic unless
+        # lists share it, and a list's width depends on itself alone.
+        power = 2 ** np.floor(np.log2(of_lists.clip(min=1))).astype(np.int64)
+        half = power + power // 2
+        widths = np.where(of_lists <= power, power, np.where(of_lists <= half, half, 2 * power)) * (of_lists > 0)
+        for width in np.unique(widths[of_lists > 0]).tolist():
+            own, column = lists._places(widths == width), torch.arange(width, device=lists.device)
+            sizes = lists.sizes[own][:, None]
             exists = column < sizes
             items = lists.offsets[own][:, None] + column.where(exists, 0)
             known, x = exists.to(scores), scores[items]
@@ -181,7 +191,7 @@ class NeuralSortLoss(RankChancesLoss):
         return means
 
 
-class NeuralNDCGLoss(NeuralSortLoss):
+class NeuralNDCGLoss(PiRankLoss):
     r"""NeuralNDCG (Pobrotyn and Białobrzeski 2021): the metric of items that are sorted by a doubly stochastic matrix.
 
     $$L = -\frac1Z \sum_r d(r) \sum_i \hat P_{ri}\, g(y_i), \qquad
@@ -220,56 +230,6 @@ class NeuralNDCGLoss(NeuralSortLoss):
             totals = rows * (chances @ columns)
             rows = torch.where(wrong, rows / totals.clamp(min=SMALLEST_TOTAL), rows)
         return (columns * (turned @ (rows * table[:, :, None]))).squeeze(2)
-
-
-class PiRankLoss(NeuralSortLoss):
-    r"""PiRank (Swezey et al., NeurIPS 2021): the metric of the first ranks of NeuralSort's relaxed permutation.
-
-    $$L = -\frac1Z \sum_{r \le k} d(r) \sum_i \hat P_{ri}\, g(y_i), \qquad
-      \hat P_{ri} = \mathrm{softmax}_i \frac{(N + 1 - 2r)\, s_i - \sum_j |s_i - s_j|}{\tau}$$
-
-    $k$ is the metric's cut-off. The authors' loss is 1 more. Their merging of sorted parts, which approximates the
-    first ranks of long lists, isn't part of it: lists of more than 2,000 items are refused.
-
-    Args:
-        metric: a metric that adds up over items, such as `nDCG@10`.
-        temperature: $\tau$, in units of the scores.
-
-    Raises:
-        ValueError: for a metric that doesn't add up over items, or a temperature that isn't above 0; when called with a
-            list of too many items.
-
-    >>> rb.loss("PiRank(metric=nDCG@2)")(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
-    tensor([-0.6276])
-    """
-
-    name = "PiRank"
-
-    def discounts_of_items(self, chances: Tensor, table: Tensor, known: Tensor) -> Tensor:
-        return (chances.mT @ table[:, :, None]).squeeze(2)
-
-
-def _by_width(lists: Lists) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield lists of similar size, by their indices, and the columns of a matrix that the longest may fill.
-
-    The widths are powers of 2 and one and a half of them: a step of Sinkhorn's scaling costs more calls than arithmetic
-    unless lists share it, and a list's width depends on itself alone.
-    """
-
-    def compute() -> list[tuple[Tensor, Tensor]]:
-        sizes = np.diff(lists.limits)
-        power = 2 ** np.floor(np.log2(sizes.clip(min=1))).astype(np.int64)
-        half = power + power // 2
-        widths = np.where(sizes <= power, power, np.where(sizes <= half, half, 2 * power)) * (sizes > 0)
-        return [
-            (
-                torch.from_numpy(np.flatnonzero(widths == width)).to(lists.device, non_blocking=True),
-                torch.arange(width, device=lists.device),
-            )
-            for width in np.unique(widths[sizes > 0]).tolist()
-        ]
-
-    yield from lists._known("widths", compute)
 
 
 def sampled(of: str | RankingLoss, samples: int = 8, temperature: float = 1.0, *, seed: int = 0) -> RankingLoss:
@@ -315,11 +275,15 @@ class SampledLoss(RankingLoss):
         self._generator = torch.Generator("cpu").manual_seed(seed)
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        return self._mean(self.of.of_batch(*self._drawn(scores, relevance, lists), self._facts(relevance, lists)))
+        if (facts := self.of.facts(relevance, lists)) is not None:
+            known = partial(facts.select, torch.arange(len(lists), device=lists.device).repeat(self.samples))
+            facts = known() if may_read(relevance) else lists._known(("facts", self._number), known, relevance)
+        losses = self.of.of_batch(*self._drawn(scores, relevance, lists), facts)
+        return losses.view(self.samples, -1).mean(0)
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         drawn = self._drawn(scores, relevance, lists)
-        return self._mean(self.of.of_weighted_lists(*drawn, weights.repeat(self.samples)))
+        return self.of.of_weighted_lists(*drawn, weights.repeat(self.samples)).view(self.samples, -1).mean(0)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists that are informative for the loss."""
@@ -335,20 +299,5 @@ class SampledLoss(RankingLoss):
         chance = torch.rand(self.samples, lists.n_items, generator=self._generator, dtype=torch.float64, device="cpu")
         noise = -self.noise * (-chance.clamp(min=torch.finfo(torch.float64).tiny).log()).log()
         noisy = (scores + noise.to(scores.device, scores.dtype, non_blocking=True)).flatten()
-
-        def compute() -> Lists:
-            return Lists.of_sizes(lists.sizes.repeat(self.samples))
-
-        return noisy, relevance.repeat(self.samples), lists._known(("samples", self.samples), compute)
-
-    def _facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
-        if (facts := self.of.facts(relevance, lists)) is None:
-            return None
-
-        def compute() -> "Facts":
-            return facts.select(torch.arange(len(lists), device=lists.device).repeat(self.samples))
-
-        return compute() if may_read(relevance) else lists._known(("facts", self._number), compute, relevance)
-
-    def _mean(self, losses: Tensor) -> Tensor:
-        return losses.view(self.samples, -1).mean(0)
+        copies = lists._known(("samples", self.samples), lambda: Lists.of_sizes(lists.sizes.repeat(self.samples)))
+        return noisy, relevance.repeat(self.samples), copies

@@ -7,15 +7,13 @@ Weston et al. 2010 and 2011 for the sampling.
 import torch
 from torch import Tensor
 
-from rankbound.gradients import with_gradient, without_curvature
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, may_read
+from rankbound.gradients import with_gradient
+from rankbound.lists import Lists, may_read
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
 from rankbound.ranks import descending_order
 from rankbound.smooth_ranks import running_sums
 from rankbound.texts import require, require_one_of
-
-ALPHAS = ("harmonic", "constant")
 
 # Limits the memory of the draws, items times samples.
 DRAWS_PER_CHUNK = 1_000_000
@@ -67,7 +65,7 @@ class WARPLoss(ItemSum):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        require_one_of("alpha", alpha, ALPHAS)
+        require_one_of("alpha", alpha, ("harmonic", "constant"))
         require("cutoff", cutoff, cutoff is None or cutoff >= 1, "at least 1")
         require("margin", margin, margin > 0, "a number above 0")
         require("rel", rel, rel > 0, "a grade above 0")
@@ -86,18 +84,33 @@ class WARPLoss(ItemSum):
             return torch.where(self.informative(relevance, lists), totals / kept.sizes.clamp(min=1), 0.0)
 
         if self.samples:
-            terms = times(self._sampled(scores, relevant, lists), None if weights is None else weights[relevant])
-            return mean(kept.sum(terms))
+            # The loss of each relevant item, from the first violator drawn.
+            items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
+            of_others, segment = lists.keep(~relevant), lists.segment.index_select(0, items)
+            begin, count = of_others.offsets.index_select(0, segment), of_others.sizes.index_select(0, segment)
+            terms = scores.new_zeros(len(items))
+            for part in torch.split(torch.nonzero(count).squeeze(1), max(1, DRAWS_PER_CHUNK // self.samples)):
+                shape = len(part), self.samples
+                drawn = torch.rand(shape, generator=self._generator, dtype=torch.float64, device="cpu")
+                place = begin[part][:, None] + (drawn.to(scores.device) * count[part][:, None]).to(torch.int64)
+                hinge = self.margin + (scores[others[place]] - scores[items[part]][:, None])
+                violates = hinge.detach() > 0
+                # The `argmax` of booleans as integers is the first True.
+                first = violates.to(torch.int8).argmax(1)
+                estimated = count[part] // (first + 1)
+                weight = warp_penalty(estimated, self.alpha, self.cutoff, lists.longest) * violates.any(1)
+                terms = terms.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
+            return mean(kept.sum(times(terms, None if weights is None else weights[relevant])))
         every = torch.arange(len(scores), device=scores.device)
         violations = Violations(scores.detach(), lists, self.margin)
         hinges, rank = violations.hinges_of(every, (~relevant).to(torch.float64))
-        penalty = penalty_of(rank.to(torch.int64), self.alpha, self.cutoff, lists.longest)
+        penalty = warp_penalty(rank.to(torch.int64), self.alpha, self.cutoff, lists.longest)
         share = torch.where(relevant, times(penalty / rank.clamp(min=1), weights), 0.0)
         pushed = share * lists.spread(1.0 / kept.sizes.clamp(min=1))
         # An item's gradient is distributed over its violators with the opposite sign.
         slopes = torch.where(relevant, -rank * pushed, violations.by(every, pushed))
         losses = mean(lists.sum((share * hinges).to(scores.dtype)))
-        return with_gradient(scores, losses, slopes, lists, without_curvature)
+        return with_gradient(scores, losses, slopes, lists, torch.zeros_like)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return 0: the loss is piecewise linear."""
@@ -108,77 +121,16 @@ class WARPLoss(ItemSum):
         n_relevant = lists.keep(relevance >= self.rel).sizes
         return (n_relevant > 0) & (n_relevant < lists.sizes)
 
-    def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each relevant item, `(n_relevant,)`, from the first violator drawn."""
-        items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
-        of_others = lists.keep(~relevant)
-        segment = lists.segment.index_select(0, items)
-        begin, count = of_others.offsets.index_select(0, segment), of_others.sizes.index_select(0, segment)
-        parts = torch.split(torch.nonzero(count).squeeze(1), max(1, DRAWS_PER_CHUNK // self.samples))
-        losses = scores.new_zeros(len(items))
-        for part in parts:
-            drawn = torch.rand(len(part), self.samples, generator=self._generator, dtype=torch.float64, device="cpu")
-            place = begin[part][:, None] + (drawn.to(scores.device) * count[part][:, None]).to(torch.int64)
-            hinge = self.margin + (scores[others[place]] - scores[items[part]][:, None])
-            violates = hinge.detach() > 0
-            # The `argmax` of booleans as integers is the first True.
-            first = violates.to(torch.int8).argmax(1)
-            weight = warp_penalty(count[part] // (first + 1), self.alpha, self.cutoff) * violates.any(1)
-            losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
-        return losses
 
+def warp_penalty(ranks: Tensor, alpha: str, cutoff: int | None, highest: int) -> Tensor:
+    r"""Return $L(r) = \sum_{j=1}^{r} \alpha_j$ (Murphy eq. 9.133) of ranks from 0 to a highest one, float64.
 
-def warp_rank(scores: ArrayLike, true: int) -> int:
-    r"""Return the rank, from 0, of the item `true` among `scores` `(n_items,)` (Murphy eq. 9.132).
-
-    $$\sum_{j \ne i} 1[s_j \ge s_i]$$
-
-    Ties count against the item.
-
-    Raises:
-        ValueError: for an index out of range.
-
-    >>> warp_rank(torch.tensor([0.5, 2.0, 0.5, 1.0]), true=0)
-    3
+    $\alpha_j$ is $1/j$ (`harmonic`) or 1 (`constant`), and 0 for $j$ beyond the cut-off.
     """
-    values = as_tensor(scores, "scores")
-    require("true", true, 0 <= true < len(values), f"an index below {len(values)}")
-    return int((values >= values[true]).sum()) - 1
-
-
-def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff: int | None = None) -> Tensor:
-    r"""Return $L(r) = \sum_{j=1}^{r} \alpha_j$ (Murphy eq. 9.133), double precision, in the shape of `rank`.
-
-    Args:
-        rank: integers from 0.
-        alpha: `harmonic` ($1/j$), `constant` (1), or an array of weights $\alpha_1 \ge \alpha_2 \ge ... \ge 0$, which
-            are 0 beyond its end.
-        cutoff: $\alpha_j = 0$ for $j$ beyond it.
-
-    Raises:
-        ValueError: for negative ranks, an unknown name, or weights that ascend or are negative.
-
-    >>> warp_penalty(torch.tensor([0, 1, 3]))
-    tensor([0.0000, 1.0000, 1.8333], dtype=torch.float64)
-    """
-    ranks = torch.as_tensor(rank, device=rank.device if isinstance(rank, Tensor) else "cpu")
-    if ranks.numel() and int(ranks.min()) < 0:
-        raise ValueError(f"rank: found {int(ranks.min())}, expected integers from 0")
-    return penalty_of(ranks, alpha, cutoff, int(ranks.max()) if ranks.numel() else 0)
-
-
-def penalty_of(ranks: Tensor, alpha: ArrayLike | str, cutoff: int | None, highest: int) -> Tensor:
-    """Return `warp_penalty` of ranks up to a known one."""
     length = highest if cutoff is None else min(highest, cutoff)
-    if isinstance(alpha, str):
-        require_one_of("alpha", alpha, ALPHAS)
-        weights = torch.ones(length, dtype=torch.float64, device=ranks.device)
-        weights = weights / torch.arange(1, length + 1, device=ranks.device) if alpha == "harmonic" else weights
-    else:
-        weights = as_floating(as_tensor(alpha, "alpha")).to(torch.float64)
-        if len(weights) and (float(weights[-1]) < 0 or bool((weights[1:] > weights[:-1]).any())):
-            raise ValueError(f"alpha: found {weights.tolist()}, expected weights that never ascend nor fall below 0")
-        weights = weights[:length].to(ranks.device)
+    weights = torch.ones(length, dtype=torch.float64, device=ranks.device)
+    if alpha == "harmonic":
+        weights = weights / torch.arange(1, length + 1, device=ranks.device)
     totals = torch.cat([weights.new_zeros(1), weights.cumsum(0)])
     return totals[ranks.clamp(max=len(totals) - 1)]
 
@@ -213,7 +165,7 @@ class HingeLoss(PairLoss):
         many = not may_read(scores) or len(pairs.distinct) > MOST_GRADES_IN_ORDER
         sums = self._in_halves if many else self._in_order
         losses, slopes = sums(scores.detach(), pairs)
-        return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, without_curvature)
+        return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, torch.zeros_like)
 
     def _in_order(self, scores: Tensor, pairs: Preferences) -> Tensor:
         """Return the losses of each item's pairs in which it is the better one, and the slopes, `(2, n_items)`."""
@@ -258,9 +210,6 @@ class HingeLoss(PairLoss):
             slopes[worse] += own_of_worse * pushed
         return torch.empty_like(sums).index_copy_(1, order, sums)
 
-    def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        return torch.zeros_like(scores)
-
 
 class Violations:
     """The violators of each item `i`: the items `j` of its list whose hinge `margin - (s_i - s_j)` is above 0.
@@ -277,8 +226,16 @@ class Violations:
         self._order = descending_order(-scores, lists)
         self._place = torch.empty_like(self._order)
         self._place[self._order] = torch.arange(len(scores), device=scores.device)
+        # The place of each sorted item's first violator, by bisection of its list; exact for any scores.
+        height = self._height.index_select(0, self._order)
+        ends = lists.spread(lists.offsets[1:])
+        last = lists.spread(lists.offsets[:-1]) - 1  # the last place that is known not to violate
+        for power in reversed(range(lists.longest.bit_length())):
+            probe = last + 2**power
+            there = height.index_select(0, probe.clamp(max=len(height) - 1))
+            last = torch.where((probe >= ends) | ((there - height) + margin > 0), last, probe)
         self._first = torch.empty_like(self._order)
-        self._first[self._order] = self._search(self._height.index_select(0, self._order))
+        self._first[self._order] = last + 1
 
     def of(self, targets: Tensor, weights: Tensor) -> Tensor:
         """Return the total of `weights` `(n_items,)` over each target's violators, `(n_targets,)`."""
@@ -303,14 +260,3 @@ class Violations:
         begun.index_add_(0, first, torch.where(self._first < ends, weights.to(torch.float64), 0.0))
         totals = begun + running_sums(begun[None], self._lists.position == 0, self._lists.longest)[0][0]
         return totals.index_select(0, self._place.index_select(0, items))
-
-    def _search(self, height: Tensor) -> Tensor:
-        """Return the place of each sorted item's first violator, by bisection of its list; exact for any scores."""
-        ends = self._lists.spread(self._lists.offsets[1:])
-        last = self._lists.spread(self._lists.offsets[:-1]) - 1  # the last place that is known not to violate
-        for power in reversed(range(self._lists.longest.bit_length())):
-            probe = last + 2**power
-            there = height.index_select(0, probe.clamp(max=len(height) - 1))
-            violates = (there - height) + self._margin > 0
-            last = torch.where((probe >= ends) | violates, last, probe)
-        return last + 1

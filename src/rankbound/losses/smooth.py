@@ -5,7 +5,7 @@ the relevant items alone, for data that have no others.
 """
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -15,13 +15,12 @@ from rankbound import smooth_ranks
 from rankbound.bounds.base import Bound, Distribution, Unbounded
 from rankbound.bounds.base import bound as parse_bound
 from rankbound.bounds.extremes import Facts
-from rankbound.bounds.score_distribution import Gain
 from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.gradients import with_gradient
 from rankbound.kernels import GpuKernel, Kernel
 from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
 from rankbound.lists import ArrayLike, Lists, as_tensor, may_read
-from rankbound.losses.base import ItemSum, RankingLoss, Reduction, attached, reduced, times
+from rankbound.losses.base import ItemSum, RankingLoss, Reduction, reduced, times
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
@@ -79,26 +78,14 @@ class SmoothLoss(RankingLoss):
         tilt = self.bound.tilt
         if tables is not None and isinstance(self.bound, Distribution) and tables.tilt != tilt:
             raise ValueError(f"tables: found distributions of orders tilted by {tables.tilt:g}, expected by {tilt:g}")
-        self._tables = tables
+        self._tables = DistributionsOnDemand(self.metric, tilt=tilt) if tables is None else tables
 
-    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        return self._loss(self.smooth_value(scores, relevance, lists), self.facts(relevance, lists)).to(scores.dtype)
-
-    def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: Facts | None = None) -> Tensor:
-        fused = self._fused(scores, relevance, lists.offsets, facts=facts)
-        if fused is not None:
-            return fused
-        on_gpu = self._on_gpu(scores, relevance, lists, facts=facts)
-        if on_gpu is not None:
-            return on_gpu
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: Facts | None = None) -> Tensor:
         known = self.facts(relevance, lists) if facts is None else facts
-        losses = self._loss(self.smooth_value(scores, relevance, lists), known)
-        return attached(losses.to(scores.dtype), scores, lists)
+        return self._loss(self.smooth_value(scores, relevance, lists), known).to(scores.dtype)
 
     def facts(self, relevance: Tensor, lists: Lists) -> Facts:
-        def compute() -> Facts:
-            return Facts(self.metric, relevance, lists, self._smooth_distribution)
-
+        compute = partial(Facts, self.metric, relevance, lists, self._tables.smooth)
         return compute() if may_read(relevance) else lists._known(("facts", self._number), compute, relevance)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
@@ -209,11 +196,6 @@ class SmoothLoss(RankingLoss):
         """Return the bounded value, negated where higher is better; 0 for uninformative lists."""
         bounded = self.bound(value, facts)
         return torch.where(self.bound.informative(facts), self._sign * bounded, 0.0)
-
-    def _smooth_distribution(self, values: Tensor, facts: Facts, gain: Gain) -> Tensor:
-        if self._tables is None:
-            self._tables = DistributionsOnDemand(self.metric, tilt=self.bound.tilt)
-        return self._tables.smooth(values, facts, gain)
 
     def extra_repr(self) -> str:
         return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}"

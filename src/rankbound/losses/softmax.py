@@ -323,11 +323,6 @@ class ListMLELoss(ItemSum):
 
         return list_mle, self.cutoff or 0
 
-    def _gpu_kernel(self) -> GpuKernel | None:
-        from rankbound.kernels.gpu import LONGEST, list_mle
-
-        return partial(list_mle, cutoff=self.cutoff or 0), LONGEST
-
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         informative = self.informative(relevance, lists)

@@ -1,12 +1,12 @@
 """Ranking metrics as values: `metric("nDCG@10")` parses a text, `str` returns it, and a call evaluates lists."""
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from rankbound.kernels.formulas import Array
 from rankbound.lazy import ArrayLike, Tensor
 from rankbound.metrics.base import Metric, values_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric
@@ -24,9 +24,6 @@ KINDS: dict[str, type[Metric]] = {
 KNOWN = (*KINDS, NormalizedRBP.name)
 """The names of all metrics."""
 
-CONVENTIONS = ("ir_measures", "trec_eval")
-"""The tools whose names have a convention of their own, not only rows of the table."""
-
 
 def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     """Return the metric that `text` names, with its parameters and cut-off.
@@ -38,8 +35,8 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
 
     Args:
         text: the text, or a metric, which is returned unchanged.
-        names: whose names are meant: those of all tools, as far as they agree (`rankbound`), those of `ir_measures` or
-            `trec_eval` alone (their nDCG has linear gain), or first those of another tool, such as `LightGBM`.
+        names: whose names are meant: those of all tools, as far as they agree (`rankbound`), or first those of one
+            tool, such as `ir_measures`, whose nDCG has linear gain, `trec_eval` or `LightGBM`.
 
     Returns:
         The metric, which is called with scores, relevance and offsets; `str` gives its text.
@@ -58,18 +55,17 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     'nDCG@10'
     """
     tool = "" if names == "rankbound" else names
-    if tool not in ("", *CONVENTIONS):
-        require_tool(tool, "rankbound", *CONVENTIONS)
+    if tool:
+        require_tool(tool)
     if isinstance(text, Metric):
         return text
-    if tool in CONVENTIONS:
-        from rankbound.conventions import of_ir_measures, of_trec_eval
+    if tool == "ir_measures":
+        from rankbound.conventions import of_ir_measures
 
-        name, parameters, cutoff = of_ir_measures(text) if names == "ir_measures" else of_trec_eval(text)
-    elif is_named(text, KNOWN) and not tool:
-        name, parameters, cutoff = split_text(text)
-    else:
+        text = of_ir_measures(text)
+    if tool or not is_named(text, KNOWN):
         return metric(translated("metric", text, KNOWN, tool))
+    name, parameters, cutoff = split_text(text)
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
     return build(KINDS[name], text, parameters, cutoff)
@@ -106,12 +102,11 @@ def evaluate(
     >>> rb.evaluate(["nDCG", "RR"], [0.3, 0.1, 0.2], [0, 1, 0], [0, 3])
     {'nDCG': tensor([0.5000], dtype=torch.float64), 'RR': tensor([0.3333], dtype=torch.float64)}
     """
-    if offsets is None or mask is not None or lengths is not None:
-        from rankbound.lists import laid_out
+    from rankbound.lists import laid_out
 
-        offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance)
-        scores, relevance = flat["scores"], flat["relevance"]
-    return ByText(values_of(metrics_of(metrics, lambda _: relevance), scores, relevance, offsets))
+    offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance)
+    relevance = flat["relevance"]
+    return ByText(values_of(metrics_of(metrics, lambda _: relevance), flat["scores"], relevance, offsets))
 
 
 def metrics_of(
@@ -136,23 +131,22 @@ def metrics_of(
     if grades is not None and untold:
         relevance = grades(list(chosen.values()))
         array = np.asarray(relevance.detach().cpu() if hasattr(relevance, "detach") else relevance)
-        chosen |= {place: _told_by(array, str(texts[place]), why) for place, why in untold.items()}
+        for place, why in untold.items():
+            text = str(texts[place])
+            if not isinstance(why, MeaningsError):
+                name, parameters, cutoff = split_text(text)
+                highest = f"{array.max(initial=0):g}"
+                ways = ",".join([*(f"{key}={value}" for key, value in parameters.items()), f"max={highest}"])
+                instead = f"{name}({ways})" + (f"@{cutoff}" if cutoff else "")
+                raise ValueError(f"{why}, the highest grade of the scale; {highest} is that of these items: {instead}")
+            # All gains of grades 0 and 1 are the same.
+            alike, *others = {re.sub(r"\(gain=\w+\)", "", meaning) for meaning in why.meanings}
+            if others or not np.isin(array, (0, 1)).all():
+                raise why
+            message = f"metric {text!r}: all grades are 0 or 1, for which its meanings are one: evaluated as {alike}"
+            warnings.warn(message, stacklevel=3)
+            chosen[place] = metric(alike)
     return [chosen[place] for place in range(len(texts))]
-
-
-def _told_by(grades: Array, text: str, why: ValueError) -> Metric:
-    """Return the metric of a text that needs grades; raise why it does, with what they say, if they don't tell."""
-    if isinstance(why, MeaningsError):
-        if not np.isin(grades, (0, 1)).all() or (alike := why.of_binary()) is None:
-            raise why
-        message = f"metric {text!r}: all grades are 0 or 1, for which its meanings are one: evaluated as {alike}"
-        warnings.warn(message, stacklevel=4)
-        return metric(alike)
-    name, parameters, cutoff = split_text(text)
-    highest = f"{grades.max(initial=0):g}"
-    ways = ",".join([*(f"{key}={value}" for key, value in parameters.items()), f"max={highest}"])
-    instead = f"{name}({ways})" + (f"@{cutoff}" if cutoff else "")
-    raise ValueError(f"{why}, the highest grade of the scale; {highest} is that of these items: {instead}")
 
 
 __all__ = ["AdditiveMetric", "Metric", "RunMetric", "evaluate", "metric", "metrics_of"]

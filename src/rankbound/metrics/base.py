@@ -236,13 +236,11 @@ class Metric(ABC):
             ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, grades or
                 weights that are negative, NaN or infinite, or weights for a metric without gains.
         """
-        is_tensor = isinstance(scores, torch.Tensor)
-        if offsets is None or mask is not None or lengths is not None:
-            from rankbound.lists import laid_out
+        from rankbound.lists import laid_out
 
-            offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
-            scores, relevance, weights = flat["scores"], flat["relevance"], flat["weights"]
-        (value,) = values_of([self], scores, relevance, offsets, weights=weights).values()
+        is_tensor = isinstance(scores, torch.Tensor)
+        offsets, flat = laid_out(offsets, mask, lengths, scores=scores, relevance=relevance, weights=weights)
+        (value,) = values_of([self], flat["scores"], flat["relevance"], offsets, weights=flat["weights"]).values()
         return value if is_tensor else value.numpy()
 
     def _value(
@@ -298,9 +296,7 @@ def _values_of(
     from rankbound.ranks import block_starts, descending_order
 
     flat = checks.as_tensor(scores, "scores").detach()
-    if flat.is_meta:
-        raise ValueError("scores: found a tensor on meta, which holds no numbers; expected one on another device")
-    grades = checks.beside(flat, relevance, "relevance")
+    grades = checks.as_tensor(relevance, "relevance", len(flat), flat.device).detach()
     if weights is not None:
         checks.require_grades(grades)
         exact = grades.to(torch.float64)
@@ -408,21 +404,23 @@ def values_in_order(
     shared[:-1] |= ~starts[1:]
     shared &= ranked != 0
     tied = lists.sum(shared) > 0
-    if bool(tied.all()):
-        blocks = blocks_of(order, starts, lists)
-        return {metric: metric.of_blocks(blocks, grades, lists) for metric in metrics}
     if not bool(tied.any()):
         return {metric: _of_ranking(metric, ranked, lists).to(torch.float64) for metric in metrics}
     values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
-    items, rest = _items_of(~tied, lists)
-    of_untied = ranked.index_select(0, items)
-    values[:, ~tied] = torch.stack([_of_ranking(metric, of_untied, rest).to(values) for metric in metrics])
-    items, rest = _items_of(tied, lists)
-    # The places of the tied lists' items among all items, and among theirs.
-    moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
-    blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
-    own = grades.index_select(0, items)
-    values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest).to(values) for metric in metrics])
+    for chosen in (tied, ~tied):
+        if not bool(chosen.any()):
+            continue
+        items, rest = _items_of(chosen, lists)
+        if chosen is tied:
+            # The places of the tied lists' items among all items, and among theirs.
+            moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
+            blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
+            own = grades.index_select(0, items)
+            of_metrics = [metric.of_blocks(blocks, own, rest) for metric in metrics]
+        else:
+            own = ranked.index_select(0, items)
+            of_metrics = [_of_ranking(metric, own, rest) for metric in metrics]
+        values[:, chosen] = torch.stack([one.to(values) for one in of_metrics])
     return dict(zip(metrics, values, strict=True))
 
 
@@ -485,7 +483,14 @@ class SortedLists:
             return ratio(self.lists.sum(terms), divisor)
         relevant, inside, before, p = self._counts(formula.rel)
         if formula.kind == formulas.AP:
-            return ratio(self.lists.sum(torch.where(relevant, self._precision(inside, before, formula), 0.0)), p)
+            # The mean precision at a relevant item over the ranks of its block within the cut-off.
+            counted = self.size
+            if formula.cutoff is not None:
+                counted = torch.minimum(self.size, (formula.cutoff - self.above).clamp(min=0))
+            reciprocals = _harmonic_difference(self.above, counted)
+            others = (inside - 1).to(torch.float64) / (self.size - 1).clamp(min=1)
+            mean = (before + 1) * reciprocals + others * (counted - (self.above + 1) * reciprocals)
+            return ratio(self.lists.sum(torch.where(relevant, mean / self.size, 0.0)), p)
         if formula.kind == formulas.RANK_SUM:
             mean = self.above + (self.size.to(torch.float64) + 1.0) / 2.0
             total = self.lists.sum(torch.where(relevant, mean, 0.0)) - p * (p + 1.0) / 2.0
@@ -494,29 +499,17 @@ class SortedLists:
         counts = (inside > 0) & (before == 0) & (self.place <= self.size - inside + 1)
         if formula.cutoff is not None:
             counts &= rank <= formula.cutoff
-        chance = torch.where(counts, self._chance_of_first(inside, counts), 0.0)
-        if formula.kind == formulas.HIT:
-            return self.lists.sum(chance)
-        return torch.where(p > 0, self.lists.sum(chance / rank), torch.nan)
-
-    def _precision(self, inside: Tensor, before: Tensor, formula: Formula) -> Tensor:
-        """Return the mean precision at a relevant item over the ranks of its block within the cut-off."""
-        counted = self.size
-        if formula.cutoff is not None:
-            counted = torch.minimum(self.size, (formula.cutoff - self.above).clamp(min=0))
-        reciprocals = _harmonic_difference(self.above, counted)
-        others = (inside - 1).to(torch.float64) / (self.size - 1).clamp(min=1)
-        return ((before + 1) * reciprocals + others * (counted - (self.above + 1) * reciprocals)) / self.size
-
-    def _chance_of_first(self, inside: Tensor, counts: Tensor) -> Tensor:
-        """Return the probability that a block's first relevant item has an item's place, where it can."""
-        table = _log_factorials_on(formulas.table_size(self.lists.longest + 1), self.ranked.device)
+        # The probability that a block's first relevant item has an item's place, where it can.
+        table = table_on(self.ranked.device, formulas.log_factorials, formulas.table_size(self.lists.longest + 1))
         n, m, j = (torch.where(counts, one, 1) for one in (self.size, inside, self.place))
 
         def log_binomial(of: Tensor, k: Tensor) -> Tensor:
             return table.index_select(0, of) - table.index_select(0, k) - table.index_select(0, of - k)
 
-        return (log_binomial(n - j, m - 1) - log_binomial(n, m)).exp()
+        chance = torch.where(counts, (log_binomial(n - j, m - 1) - log_binomial(n, m)).exp(), 0.0)
+        if formula.kind == formulas.HIT:
+            return self.lists.sum(chance)
+        return torch.where(p > 0, self.lists.sum(chance / rank), torch.nan)
 
 
 def _harmonic_difference(start: Tensor, count: Tensor) -> Tensor:
@@ -534,9 +527,10 @@ def _harmonic_on(device: "torch.device") -> Tensor:
     return torch.from_numpy(formulas.HARMONIC).to(device)
 
 
-@lru_cache(maxsize=8)
-def _log_factorials_on(size: int, device: "torch.device") -> Tensor:
-    return torch.from_numpy(formulas.log_factorials(size)).to(device)
+@lru_cache(maxsize=64)
+def table_on(device: "torch.device", table: Callable[..., Floats], *arguments: Any) -> Tensor:
+    """Return a table of numbers of these arguments, on a device."""
+    return torch.from_numpy(table(*arguments)).to(device)
 
 
 class Thresholded(Metric):
@@ -544,7 +538,6 @@ class Thresholded(Metric):
 
     uses_grades: ClassVar[bool] = False
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
     limits: ClassVar[Limits] = {"rel": (lambda rel: 1 <= rel <= LARGEST_EXACT, "a grade from 1 to 2^53")}
 
     rel: int = 1

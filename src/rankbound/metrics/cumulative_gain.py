@@ -15,7 +15,7 @@ import numpy as np
 from rankbound.kernels import formulas
 from rankbound.kernels.formulas import Array, Floats, Integers, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
-from rankbound.metrics.base import SUMMED_RANKS, Metric, Scaled, exp2, formula_of, has_numbers, one_of, ratio
+from rankbound.metrics.base import SUMMED_RANKS, Metric, Scaled, exp2, formula_of, has_numbers, one_of, ratio, table_on
 
 # Powers of 2 between the largest gain and the largest number of a dtype: sums of a million gains don't overflow.
 ROOM_FOR_SUMS = 20
@@ -49,7 +49,7 @@ class AdditiveMetric(Metric):
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         self.require_gains_that_fit(relevance, ranks.position.dtype)
         terms = self.gains(relevance).to(ranks.position) * self.discount_at(ranks.position)
-        return ratio(lists.sum(terms * ranks.within(self._cutoff)), self.normaliser(relevance, lists))
+        return ratio(lists.sum(terms * ranks.within(getattr(self, "cutoff", None))), self.normaliser(relevance, lists))
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         if relevance.is_cpu and formula_of(self):
@@ -69,12 +69,8 @@ class AdditiveMetric(Metric):
     def binary_expectation(self, n: Integers, p: Integers) -> Floats:
         return ratio(_totals_of(self, table_size(int(n.max(initial=0))))[n] * p / n, self.binary_normaliser(p))
 
-    @property
-    def _cutoff(self) -> int | None:
-        return getattr(self, "cutoff", None)
-
     def _totals(self, lists: Lists) -> Tensor:
-        return _totals_on(self, table_size(lists.longest), lists.device)
+        return table_on(lists.device, _totals_of, self, table_size(lists.longest))
 
 
 class GainMetric(AdditiveMetric):
@@ -270,13 +266,8 @@ def _totals_of(metric: AdditiveMetric, size: int) -> Floats:
     if formula := formula_of(metric):
         return formula.totals(size)
     ranks = np.arange(1.0, size + 1)
-    within = ranks <= (size if metric._cutoff is None else metric._cutoff)
+    within = ranks <= (getattr(metric, "cutoff", None) or size)
     return np.concatenate(([0.0], np.cumsum(metric.discount_at(torch.from_numpy(ranks)).numpy() * within)))
-
-
-@lru_cache(maxsize=64)
-def _totals_on(metric: AdditiveMetric, size: int, device: "torch.device") -> Tensor:
-    return torch.from_numpy(_totals_of(metric, size)).to(device)
 
 
 def require_gains_that_fit(relevance: Tensor, dtype: "torch.dtype", what: object, power: int = 1) -> None:

@@ -524,14 +524,11 @@ def mean_worst_share(others: Integers, count: Integers) -> Floats:
     m: Floats = others.astype(np.float64)
     c: Floats = count.clip(1).astype(np.float64)
     plain = 1 - m / c * formulas.harmonic_difference(others, count)
-    corrections = formulas.harmonic_tail(m + c + 0.5) - formulas.harmonic_tail(m + 0.5)
-    careful = 0.5 / (m + 0.5) + m / c * (_less_log1p((c / (m + 0.5)).clip(max=1)) - corrections)
-    return np.where(count == 0, 0.0, np.where((others >= formulas.HARMONIC_SIZE) & (others > count), careful, plain))
-
-
-def _less_log1p(u: Floats) -> Floats:
-    r"""Return $u - \ln(1 + u)$ for 0 <= u <= 1, with $\ln(1 + u) = 2\,\mathrm{artanh}\, z$, $z = u / (2 + u)$."""
+    # u - ln(1 + u), with ln(1 + u) = 2 artanh z, z = u / (2 + u).
+    u = (c / (m + 0.5)).clip(max=1)
     z, tail = u / (2 + u), np.zeros_like(u)
     for odd in range(35, 1, -2):
         tail = (tail + 1 / odd) * z**2
-    return z * (u - 2 * tail)
+    corrections = formulas.harmonic_tail(m + c + 0.5) - formulas.harmonic_tail(m + 0.5)
+    careful = 0.5 / (m + 0.5) + m / c * (z * (u - 2 * tail) - corrections)
+    return np.where(count == 0, 0.0, np.where((others >= formulas.HARMONIC_SIZE) & (others > count), careful, plain))

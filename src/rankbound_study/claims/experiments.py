@@ -20,7 +20,7 @@ import torch
 from rankbound.compare import Pair
 from rankbound.compare.comparison import LEVEL
 from rankbound.compare.statistics import Estimate, over_units
-from rankbound.losses.sampled import warp_penalty, warp_rank
+from rankbound.losses.sampled import warp_penalty
 from rankbound_study.claims import varied
 from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
 from rankbound_study.claims.evidence import (
@@ -231,9 +231,9 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
     for scores in (scores for size in range(1, _LONGEST + 1) for scores in product(_VALUES, repeat=size)):
         for true, own in enumerate(scores):
             error = float(any(score >= own for place, score in enumerate(scores) if place != true))
-            rank = warp_rank(torch.tensor(scores), true)
-            one_weight = float(warp_penalty(rank, torch.tensor([1.0])))
-            cases.append(float(warp_penalty(rank, "constant", 1)) == one_weight == error)
+            # From 0; ties count against the item (Murphy eq. 9.132).
+            rank = (torch.tensor(scores) >= own).sum() - 1
+            cases.append(float(warp_penalty(rank, "constant", 1, _LONGEST)) == error)
     ran = [columns[0] for dataset in (MQ2008, MOVIELENS) if (columns := varied.columns_of(evidence, "warp", dataset))]
     if not ran:
         raise MissingEvidence("the experiment warp did not run: see experiments in config.yaml")

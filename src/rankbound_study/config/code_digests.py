@@ -51,7 +51,7 @@ ONLY_WITH = {
     (f"{STUDY}.data.judged_files", f"{LIBRARY}.io.files"): ("table",),
     (f"{STUDY}.data.judged_files", f"{LIBRARY}.io.table_columns"): ("table",),
     (f"{STUDY}.data.judged_files", f"{LIBRARY}.io.tables"): ("table",),
-    (f"{LIBRARY}.metrics", f"{LIBRARY}.conventions"): ("ir_measures", "trec_eval"),
+    (f"{LIBRARY}.metrics", f"{LIBRARY}.conventions"): ("ir_measures",),
 }
 """Imports inside functions that run for certain options alone, with words of which the options have to hold one."""
 
