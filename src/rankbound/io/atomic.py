@@ -72,7 +72,15 @@ def temporary_beside(target: Path, suffix: str) -> Iterator[Path]:
     try:
         with _explained(target):
             target.parent.mkdir(parents=True, exist_ok=True)
-            _remove_left_behind(target, suffix)
+            name = re.compile(rf"\.{re.escape(target.stem)}\.[0-9a-f]{{16}}{re.escape(suffix)}")
+            for path in [entry for entry in target.parent.iterdir() if name.fullmatch(entry.name)]:
+                with suppress(OSError):
+                    other = os.open(path, os.O_RDWR)
+                    try:
+                        if lock(other, wait=False):
+                            path.unlink()
+                    finally:
+                        os.close(other)
             handle = _made_and_locked(temporary)
             # Between creation and lock, another writer may have removed it as left behind.
             while not is_at(handle, temporary):
@@ -113,18 +121,6 @@ def _made_and_locked(path: Path) -> int:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     lock(handle, wait=True)
     return handle
-
-
-def _remove_left_behind(target: Path, suffix: str) -> None:
-    name = re.compile(rf"\.{re.escape(target.stem)}\.[0-9a-f]{{16}}{re.escape(suffix)}")
-    for path in [entry for entry in target.parent.iterdir() if name.fullmatch(entry.name)]:
-        with suppress(OSError):
-            handle = os.open(path, os.O_RDWR)
-            try:
-                if lock(handle, wait=False):
-                    path.unlink()
-            finally:
-                os.close(handle)
 
 
 @contextmanager

@@ -33,8 +33,8 @@ from rankbound.io.judged import (
     repeated,
     warn_of_columns,
 )
-from rankbound.io.text_files import JSON, plain_name, separator_of
-from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, shortened
+from rankbound.io.text_files import JSON, first_fields, plain_name, separator_of
+from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, shortened
 
 if TYPE_CHECKING:
     from rankbound.io.packed import Pack
@@ -333,7 +333,16 @@ def read_qrels(
     """
     with needs_extra("data"):
         from rankbound.io import letor, packed, run_files, table_columns, tables
-    path = _file_of_folder(as_nested(path))
+    path = as_nested(path)
+    if isinstance(path, str | os.PathLike) and Path(path).is_dir():
+        # BEIR's judgements lie in a folder `qrels` of the data set's.
+        folder = Path(path, "qrels") if Path(path, "qrels").is_dir() else Path(path)
+        files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+        if len(files) > 1:
+            names = shortened(", ".join(file.name for file in files), LONGEST_VALUE)
+            found = f"found a folder of {len(files)} files ({names})"
+            raise DataError(f"{path}: {found}, expected a file: name one of them")
+        path = files[0] if files else path
     columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades))
     kind = _kind_of_lines(path)
     if grades is not None and (is_nested(path) or kind in ("text", "packed")):
@@ -486,12 +495,14 @@ def kind_of(source: Any) -> str:
 def _kind_of_lines(source: Any, format: str | None = None) -> str:
     """Return the kind of a run or of judgements: a `.tsv` without names of columns, or with a `format`, is text."""
     kind = kind_of(source)
-    if kind == "rows" and plain_name(source).endswith(".tsv"):
-        from rankbound.io import tables
+    if kind != "rows" or not plain_name(source).endswith(".tsv"):
+        return kind
+    from rankbound.io.table_columns import named
 
-        is_text = format is not None or not tables.has_names(source, "topic", "item", "score", "relevance")
-        return "text" if is_text else "rows"
-    return kind
+    fields, roles = [] if format is not None else first_fields(source), ("topic", "item", "score", "relevance")
+    fields = fields[0].split() if len(fields) == 1 else fields
+    is_header = not any(map(is_number, fields)) or any(named(role, fields, str(source)) for role in roles)
+    return "rows" if format is None and is_header else "text"
 
 
 def grades_of(grades: Mapping[Any, float] | Sequence[Any] | None) -> Mapping[str, float] | None:
@@ -514,15 +525,3 @@ def _require_distinct(option: str, names: Sequence[str] | None) -> None:
         raise DataError(f"{option}: found the text {names!r}, expected a sequence of names, as in [{names!r}]")
     if (twice := repeated(names or ())) is not None:
         raise DataError(f"{option}: found {twice!r} twice, expected each once")
-
-
-def _file_of_folder(path: Any) -> Any:
-    """Return the only file of a folder, or of its folder `qrels`, as BEIR's have one; DataError for several."""
-    if not isinstance(path, str | os.PathLike) or not Path(path).is_dir():
-        return path
-    folder = Path(path, "qrels") if Path(path, "qrels").is_dir() else Path(path)
-    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
-    if len(files) > 1:
-        names = shortened(", ".join(file.name for file in files), LONGEST_VALUE)
-        raise DataError(f"{path}: found a folder of {len(files)} files ({names}), expected a file: name one of them")
-    return files[0] if files else path

@@ -13,7 +13,7 @@ its candidates: `{"query": {"qid": 1}, "candidates": [{"docid": 2, "score": 0.5}
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -55,25 +55,10 @@ from rankbound.texts import LARGEST_EXACT, is_number, quoted
 
 @dataclass(frozen=True)
 class _Layout:
-    """The fields of a line, which of them is its number, and the largest magnitude of that."""
+    """The fields of a line, and which of them is its number."""
 
     fields: Sequence[str]
     number: str = "score"
-
-    @property
-    def read(self) -> dict[int, str]:
-        """The fields that say something, by their places."""
-        return {place: name for place, name in enumerate(self.fields) if name in (*_READ, self.number)}
-
-    @property
-    def largest(self) -> float:
-        return LARGEST_EXACT if self.number == "relevance" else sys.float_info.max
-
-    @property
-    def expected(self) -> str:
-        within = " within 2^53" if self.number == "relevance" else ""
-        where = "" if self in (_RUN, _QRELS) else f" in lines of `{' '.join(self.fields)}`"
-        return f"a finite number{within}{where}"
 
 
 FORMATS = {"msmarco": "topic item rank", "trec": "topic Q0 item rank score tag"}
@@ -292,12 +277,21 @@ TEXT: dict[str, Any] = {"separator": " ", "include_header": False, "quote_style"
 def write(path: File, lists: Run | Qrels, tag: str = "") -> None:
     """Write a run with its name, or judgements, whose relevance labels in text must be whole numbers, as in trec_eval.
 
-    In JSON, unjudged items have relevance -1.
+    Unjudged items have relevance -1.
     """
     if plain_name(path).endswith(JSON):
         _write_json(path, lists)
         return
-    rows = rows_of_run(path, lists, tag) if isinstance(lists, Run) else pl.DataFrame(_qrels_columns(path, lists))
+    if isinstance(lists, Run):
+        rows = rows_of_run(path, lists, tag)
+    else:
+        rows = rows_of_judgements(lists)
+        rows = rows if "intent" in rows.columns else rows.with_columns(intent=pl.lit("0"))
+        whole = rows["relevance"].cast(pl.Int64)
+        for broken in rows["relevance"].filter(whole != rows["relevance"]).head(1):
+            raise DataError(f"{path}: found relevance {broken}, expected whole numbers")
+        fields = {name: _names(rows[name], f"{name}s", path) for name in ("topic", "intent", "item")}
+        rows = pl.DataFrame({**fields, "relevance": whole})
     with atomic_path(path) as temporary:
         write_rows(temporary, rows, **TEXT)
 
@@ -323,24 +317,20 @@ def rows_of_run(path: File, run: Run, tag: str) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _qrels_columns(path: File, qrels: Qrels) -> Mapping[str, pl.Series]:
-    """Return the columns of judgements; unjudged items have relevance -1."""
-    rows = rows_of_judgements(qrels)
-    rows = rows if "intent" in rows.columns else rows.with_columns(intent=pl.lit("0"))
-    whole = rows["relevance"].cast(pl.Int64)
-    for broken in rows["relevance"].filter(whole != rows["relevance"]).head(1):
-        raise DataError(f"{path}: found relevance {broken}, expected whole numbers")
-    fields = {name: _names(rows[name], f"{name}s", path) for name in ("topic", "intent", "item")}
-    return {**fields, "relevance": whole}
-
-
 def _rows(data: bytes, path: File, layout: _Layout) -> pl.DataFrame:
     """Return the fields of the lines, all text, and the column `number`: the score or relevance as a number."""
     # A search for the end of a line is much faster than one for its beginning.
     comment = re.compile(rb"\n[ \t]*#[^\n]*")
     has_hashes = b"#" in data and bool(comment.match(b"\n" + data[:_START_BYTES]) or comment.search(data))
+
+    def without_comment(match: re.Match[bytes]) -> bytes:
+        """Return a line that begins with `#` if it is one of a topic whose name does, as a tag of posts."""
+        tokens = match[0].decode("utf-8", "replace").split()
+        is_row = tokens[0] != "#" and len(tokens) == len(layout.fields)
+        return match[0] if is_row and is_number(tokens[layout.fields.index(layout.number)]) else b"\n"
+
     if has_hashes:
-        data = comment.sub(lambda match: match[0] if _is_row(match[0], layout) else b"\n", b"\n" + data)[1:]
+        data = comment.sub(without_comment, b"\n" + data)[1:]
     separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
     frame = _regular(data, layout, separator)
     if frame is None:
@@ -359,14 +349,6 @@ def _rows(data: bytes, path: File, layout: _Layout) -> pl.DataFrame:
     return frame
 
 
-def _is_row(line: bytes, layout: _Layout) -> bool:
-    """Return whether a line that begins with `#` is one of a topic whose name does, as a tag of posts."""
-    tokens = line.decode("utf-8", "replace").split()
-    return (
-        tokens[0] != "#" and len(tokens) == len(layout.fields) and is_number(tokens[layout.fields.index(layout.number)])
-    )
-
-
 def _regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
     """Parse all lines at once, without the fields that say nothing; None if any of them is irregular."""
     frame = _columns(data, layout, separator, pl.String)
@@ -381,9 +363,9 @@ def _columns(data: bytes, layout: _Layout, separator: str, type_of_number: type[
     # A line of more fields is refused, so this many separators leave none of fewer.
     if returns or separators != (ends + (not data.endswith(b"\n"))) * (len(layout.fields) - 1):
         return None
-    names = {f"column_{place + 1}": name for place, name in layout.read.items()}
-    types = {name: type_of_number if name == layout.number else pl.String for name in layout.fields}
-    schema = {f"column_{place + 1}": one for place, one in enumerate(types.values())}
+    known = {f"column_{place}": name for place, name in enumerate(layout.fields, start=1)}
+    names = {column: name for column, name in known.items() if name in (*_READ, layout.number)}
+    schema = {column: type_of_number if name == layout.number else pl.String for column, name in known.items()}
     try:
         frame = pl.read_csv(
             data, has_header=False, separator=separator, quote_char=None, schema=schema, columns=list(names)
@@ -408,20 +390,22 @@ def _line_by_line(data: bytes, layout: _Layout, path: File) -> pl.DataFrame:
     text = dict.fromkeys(layout.fields, pl.String)
     frame = _with_number(pl.DataFrame(list(rows.values()), schema=text, orient="row"), layout)
     for row in frame["number"].is_null().arg_true().head(1):
-        token = quoted(frame[layout.number][row])
-        raise DataError(f"{path}, line {list(rows)[row]}: found {layout.number} {token}, expected {layout.expected}")
+        found = f"found {layout.number} {quoted(frame[layout.number][row])}"
+        within = " within 2^53" if layout.number == "relevance" else ""
+        where = "" if layout in (_RUN, _QRELS) else f" in lines of `{' '.join(layout.fields)}`"
+        raise DataError(f"{path}, line {list(rows)[row]}: {found}, expected a finite number{within}{where}")
     return frame
 
 
 def _with_number(frame: pl.DataFrame, layout: _Layout) -> pl.DataFrame:
     """Add the column `number`, null where the text is none within limits."""
-    column = pl.col(layout.number)
+    column, largest = pl.col(layout.number), sys.float_info.max
     number = column.cast(pl.Float64, strict=False)
     if layout.number == "relevance":
         # Whole numbers beyond 2^53 would be rounded to it.
-        whole = column.cast(pl.Int64, strict=False)
-        number = pl.when(whole.is_between(-layout.largest, layout.largest) | whole.is_null()).then(number)
-    return frame.with_columns(number=pl.when(number.is_between(-layout.largest, layout.largest)).then(number))
+        whole, largest = column.cast(pl.Int64, strict=False), LARGEST_EXACT
+        number = pl.when(whole.is_between(-largest, largest) | whole.is_null()).then(number)
+    return frame.with_columns(number=pl.when(number.is_between(-largest, largest)).then(number))
 
 
 def _names(names: Names, what: str, path: File) -> pl.Series:

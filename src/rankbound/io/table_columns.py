@@ -266,8 +266,12 @@ def relevance_of(
     """
     if labelled is None or (not labelled and columns.relevance not in table.frame.columns):
         return np.zeros(len(table.frame), dtype=np.int8)
-    if columns.grades is not None:
-        return _graded(table, columns.relevance, columns.grades)
+    if (grades := columns.grades) is not None:
+        labels, known = category_texts(table, columns.relevance), shortened(", ".join(grades), LONGEST_VALUE)
+        others = ~labels.is_in(list(grades)).fill_null(False)
+        _refuse_where(others, table, columns.relevance, labels, f"expected one of the grades {known}")
+        place = labels.replace_strict(list(grades), np.arange(len(grades)), return_dtype=pl.Int64).to_numpy()
+        return np.array(list(grades.values()))[place]
     relevance = numbers(table, columns.relevance, WAYS_OF_LABELS)
     fraction = relevance != np.floor(relevance)
     wrong, expected = relevance < 0, "grades from 0"
@@ -276,18 +280,6 @@ def relevance_of(
         if named("score", [columns.relevance], table.where):
             wrong, expected = fraction, "whole numbers, as judgements are; fractions are scores of a run"
     _refuse_where(wrong, table, columns.relevance, relevance, f"expected {expected}")
-    return relevance
-
-
-def _graded(table: Table, name: str, grades: Mapping[str, float]) -> npt.NDArray[Any]:
-    """Return the numbers of a column's labels; DataError for another label."""
-    labels = category_texts(table, name)
-    wrong = ~labels.is_in(list(grades)).fill_null(False)
-    known = shortened(", ".join(grades), LONGEST_VALUE)
-    _refuse_where(wrong, table, name, labels, f"expected one of the grades {known}")
-    values = np.array(list(grades.values()))
-    place = labels.replace_strict(list(grades), np.arange(len(grades)), return_dtype=pl.Int64).to_numpy()
-    relevance: npt.NDArray[Any] = values[place]
     return relevance
 
 

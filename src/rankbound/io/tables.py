@@ -58,7 +58,7 @@ from rankbound.io.table_columns import (
     weights_of_topics,
 )
 from rankbound.lazy import pa, pq
-from rankbound.texts import LONGEST_VALUE, is_number, quoted, shortened
+from rankbound.texts import LONGEST_VALUE, quoted, shortened
 
 BATCH_BYTES = 2**23
 """Bytes of a batch of rows of a parquet file, at 8 for a value."""
@@ -200,13 +200,6 @@ def read_scores(source: Any) -> Run:
     # Beside fractions, whole numbers are read as doubles.
     is_written = table.row_name == "line" and scores.dtype.kind == "f"
     return run_of(topic, item, scores, table.where, texts if is_written else None)
-
-
-def has_names(path: File, *roles: str) -> bool:
-    """Return False for a table whose first line holds numbers and none of the names that its columns may have."""
-    fields = text_files.first_fields(path)
-    fields = fields[0].split() if len(fields) == 1 else fields
-    return not any(map(is_number, fields)) or any(named(role, fields, str(path)) for role in roles)
 
 
 def has_lists(path: File) -> bool:
@@ -388,9 +381,15 @@ class Shadows:
         some = min(int(np.searchsorted(offsets, _FIRST_ROWS)), len(offsets) - 1)
         for limits in (offsets[: some + 1], offsets[some:]):
             rows = slice(int(limits[0]), int(limits[-1]))
-            self._within = {
-                name: place for name, place in self._within.items() if _number_lists(features[rows, place], limits)
-            }
+            list_of_row = np.repeat(np.arange(len(limits) - 1), np.diff(limits))
+            within = np.diff(list_of_row) == 0
+            for name, place in list(self._within.items()):
+                values = features[rows, place]
+                if (values == np.floor(values)).all():
+                    steps = np.diff(values[np.lexsort((values, list_of_row))])
+                    if (steps[within] == 1).all():
+                        continue
+                del self._within[name]
 
     def found(self) -> dict[str, str]:
         """Return such features after all rows, with what they do."""
@@ -403,15 +402,6 @@ class Shadows:
             monotone = [name for name, step in steps.items() if len(step) and ((step > 0).all() or (step < 0).all())]
             reasons |= dict.fromkeys(monotone, "is the relevance label in other units")
         return {name: reasons[name] for name in self._names if name in reasons}
-
-
-def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:
-    """Return whether the values of each list are successive whole numbers, in any order."""
-    if (values != np.floor(values)).any():
-        return False
-    list_of_row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    steps = np.diff(values[np.lexsort((values, list_of_row))])
-    return bool((steps[np.diff(list_of_row) == 0] == 1).all())
 
 
 class TableStream:
@@ -601,8 +591,14 @@ class _Csv:
                         "space in all lines; expected no spaces after the separators: remove them"
                     )
             for column in columns:
-                self.types[column.name] = self._wider(column)
-                self.written[column.name] |= notations(column)
+                name, dtype = column.name, column.dtype
+                known = self.types.setdefault(name, pl.String())
+                # Text without any value says nothing of the type.
+                if dtype != pl.String or column.null_count() < len(column):
+                    is_alike = name not in self._seen or known == dtype
+                    self.types[name] = dtype if is_alike else _WIDER.get(frozenset((known, dtype)), pl.String())
+                    self._seen.add(name)
+                self.written[name] |= notations(column)
             yield table
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:
@@ -624,16 +620,6 @@ class _Csv:
                 if plain.to_series().all() and {*frame.dtypes} <= {pl.Float64, pl.Int64, pl.String}:
                     return frame
         return text_files.parse_rows(content, self.where, self._texts, lines_before)
-
-    def _wider(self, column: pl.Series) -> pl.DataType:
-        """Return the type of a column with the values of another batch."""
-        known = self.types.get(column.name, pl.String())
-        if column.dtype == pl.String and column.null_count() == len(column):
-            return known
-        if column.name not in self._seen or known == column.dtype:
-            self._seen.add(column.name)
-            return column.dtype
-        return _WIDER.get(frozenset((known, column.dtype)), pl.String())
 
     def _typed(self, content: bytes, lines_before: int) -> pl.DataFrame:
         return text_files.parse_rows(content, self.where, self.types, lines_before, infer=False)
