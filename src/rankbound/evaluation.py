@@ -421,19 +421,13 @@ def values_of(metrics: Sequence[Metric], run: JudgedRun, undefined: str = "skip"
     values: dict[Metric, Floats] = {}
     for unjudged in get_args(Unjudged):
         if chosen := [one for one in metrics if one.unjudged == unjudged]:
-            values |= _values_of_treated(chosen, _treated(run, unjudged))
+            # Missing items that are not relevant remain for `left out`, which counts the judged items.
+            kept = run.relevance >= 0 if unjudged == "left out" else run.retrieved | (run.relevance > 0)
+            own = run if unjudged == "marked" else replace(run, relevance=run.relevance.clip(min=0))
+            values |= _values_of_treated(chosen, own.keep(kept))
     if undefined == "zero":
         values = {one: np.where(np.isnan(value), 0.0, value) for one, value in values.items()}
     return ByText({str(one): values[one] for one in metrics})
-
-
-def _treated(run: JudgedRun, unjudged: Unjudged) -> JudgedRun:
-    """Return the run with its unjudged items as a metric of this `Metric.unjudged` takes them.
-
-    Missing items that are not relevant remain for `left out`, which counts the judged items.
-    """
-    kept = run.relevance >= 0 if unjudged == "left out" else run.retrieved | (run.relevance > 0)
-    return run.keep(kept) if unjudged == "marked" else replace(run, relevance=run.relevance.clip(min=0)).keep(kept)
 
 
 def _values_of_treated(metrics: Sequence[Metric], run: JudgedRun) -> dict[Metric, Floats]:

@@ -156,7 +156,9 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], dict[str, list[str]]]:
         """Return checked features, labels (to fit by) and the categories of a data frame's columns of that type."""
         keeps = self.missing_features != "refuse"
-        frame = _frame_of(X) if hasattr(X, "columns") else None
+        # Of pandas, a data frame that has categories.
+        has_categories = hasattr(X, "iloc") and any(str(kind) == "category" for kind in getattr(X, "dtypes", ()))
+        frame = X if isinstance(X, pl.DataFrame) else pl.from_pandas(X) if has_categories else None
         if frame is None or not any(isinstance(kind, CATEGORIES) for kind in frame.dtypes):
             finite = {"dtype": np.float32, "ensure_all_finite": "allow-nan" if keeps else True}
             try:
@@ -198,14 +200,6 @@ def _apart(X: Any, qid: Any) -> tuple[Any, Any]:
         raise ValueError("qid: found beside a column `qid` of X, expected one of them")
     column = X[QUERY]
     return X.drop(columns=QUERY) if hasattr(X, "iloc") else X.drop(QUERY), column
-
-
-def _frame_of(X: Any) -> pl.DataFrame | None:
-    """Return a data frame that has categories as one of polars; None for any other."""
-    if isinstance(X, pl.DataFrame):
-        return X
-    has_categories = hasattr(X, "iloc") and any(str(kind) == "category" for kind in X.dtypes)
-    return pl.from_pandas(X) if has_categories else None
 
 
 def _judged(
