@@ -58,12 +58,9 @@ class RankingMetric(torchmetrics.Metric):  # type: ignore[misc,unused-ignore]
     values: list[Tensor]
     text: list[Tensor]
 
-    def __new__(cls, metric: str | Metric, *, undefined: str = DEFAULT_POLICY, **_: Any) -> "RankingMetric":
-        """Return an instance of a subclass for this metric and policy: a `MetricCollection` knows metrics by these."""
-        if cls is RankingMetric:
-            name = str(parse_metric(metric)) + ("" if undefined == DEFAULT_POLICY else f", undefined={undefined}")
-            cls = _class_named(name.replace(".", "_"))
-        made: RankingMetric = super().__new__(cls)
+    def __new__(cls, *arguments: Any, **keywords: Any) -> "RankingMetric":
+        """Return an instance, of `RankingMetric`'s subclass for this metric and policy."""
+        made: RankingMetric = super().__new__(_class_of(*arguments, **keywords) if cls is RankingMetric else cls)
         return made
 
     def __init__(self, metric: str | Metric, *, undefined: str = DEFAULT_POLICY, **keywords: Any) -> None:
@@ -180,6 +177,12 @@ def _class_named(name: str) -> type[RankingMetric]:
         return made, (), metric.__getstate__()
 
     return type(name, (RankingMetric,), {"__module__": __name__, "__reduce__": reduced})
+
+
+def _class_of(metric: str | Metric, *, undefined: str = DEFAULT_POLICY, **_: Any) -> type[RankingMetric]:
+    """Return the class of a metric and policy: a `MetricCollection` knows the metrics of a list by their classes."""
+    name = str(parse_metric(metric)) + ("" if undefined == DEFAULT_POLICY else f", undefined={undefined}")
+    return _class_named(name.replace(".", "_"))
 
 
 def _doubles(name: str, values: Tensor) -> Tensor:
