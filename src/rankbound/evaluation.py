@@ -45,6 +45,13 @@ if TYPE_CHECKING:
 POLICIES = ("skip", "zero")
 MISSING = (*POLICIES, "error")
 
+LEFT_OUT = (
+    "which are left out of the means; trec_eval's -c and most leaderboards count them as topics without retrieved "
+    'items: pass missing="zero" to do so, "error" to refuse such runs, or "skip" to leave them out without this '
+    "warning (on the command line: --missing)"
+)
+"""What a warning says of topics of the qrels that a run lacks."""
+
 JOINED_AT_ONCE = 2**18
 """Items of a run that are joined with their judgements at once: arrays of this size stay in a processor's cache."""
 
@@ -226,12 +233,7 @@ def evaluate_run(
     wanted = [topic for topic in evaluated if missing == "zero" or topic in known]
     rows = [place[topic] for topic in wanted]
     if absent and missing is None:
-        warnings.warn(
-            f"{lacks}, which are left out of the means; trec_eval's -c and most leaderboards count them as topics "
-            'without retrieved items: pass missing="zero" to do so, missing="error" to refuse such runs, or '
-            'missing="skip" to leave them out without this warning',
-            stacklevel=2,
-        )
+        warnings.warn(f"{lacks}, {LEFT_OUT}", stacklevel=2)
     judged = set(qrels.topics)
     unjudged = [topic for topic in in_run if topic not in judged]
     return Evaluation(wanted, ByText({name: value[rows] for name, value in values.items()}), absent, unjudged)

@@ -40,11 +40,6 @@ from rankbound.texts import is_number, quantity, require_one_of, split_text, unk
 if TYPE_CHECKING:
     import polars as pl
 
-SMALLEST = 1e-9
-"""What normalisations divide by at least, as those of ranx do."""
-
-MOST_SETTINGS = 5000
-
 
 class _Parameter(NamedTuple):
     """A parameter of methods: its default, its least and largest values, and what `tune_fusion` tries."""
@@ -149,7 +144,7 @@ def tune_fusion(
     inside = [",".join(f"{key}={value:g}" for key, value in setting.items()) for setting in settings]
     texts = [f"{name}({one})" if one else name for one in inside]
     if weights == "grid" or (weights is None and Fusion(texts[0], normalise)._method().weights == "must"):
-        vectors: list[tuple[float, ...] | None] = [*_compositions(step, len(several), MOST_SETTINGS // len(texts))]
+        vectors: list[tuple[float, ...] | None] = [*_compositions(step, len(several), 5000 // len(texts))]
     elif isinstance(weights, str):
         raise ValueError(f"weights: found {weights!r}, expected numbers, or grid")
     else:
@@ -276,8 +271,8 @@ class _List:
         return np.asarray(np.bincount(self._list, values, len(self.starts)), np.float64)
 
     def shifted(self, shift: Floats, divisor: Floats) -> Floats:
-        """Return the scores less a number of their list, divided by another."""
-        return np.asarray((self.scores - shift[self._list]) / divisor.clip(SMALLEST)[self._list])
+        """Return the scores less a number of their list, divided by another, by 1e-9 at least, as ranx does."""
+        return np.asarray((self.scores - shift[self._list]) / divisor.clip(1e-9)[self._list])
 
 
 _Values = Callable[[_List], Floats]

@@ -28,12 +28,6 @@ FOLDS = 5
 JUDGEMENTS = "judgements.csv"
 """The file of judgements beside runs, if some topic is tested in several folds."""
 
-_AT_ONCE = (".json", ".jsonl", ".gz", ".bz2", ".zst")
-"""Endings of runs that are written in one piece."""
-
-_Test = Callable[..., "CrossValidated"]
-"""Tests the ranker of a recipe on all folds."""
-
 
 def pack(arguments: argparse.Namespace) -> None:
     """Write judged lists as an Arrow file that may be larger than memory, and print what was packed."""
@@ -152,7 +146,9 @@ def score(arguments: argparse.Namespace) -> None:
         return run
 
     with naming(arguments.lists), plain_errors(), _without_warnings():
-        if ranker.vocabulary is None and not ranker.encoding.categories and arguments.out.suffix not in _AT_ONCE:
+        # JSON and packed text are written in one piece.
+        in_parts = arguments.out.suffix not in (".json", ".jsonl", ".gz", ".bz2", ".zst")
+        if in_parts and ranker.vocabulary is None and not ranker.encoding.categories:
             keep = ranker.encoding.missing != "refuse"
             parts = stream_lists(arguments.lists, ranker.feature_names, keep_missing=keep, **columns)
         if parts is None:
@@ -163,7 +159,7 @@ def score(arguments: argparse.Namespace) -> None:
     print(f"scored {items} of {topics}\nwrote {arguments.out}")
 
 
-def _test_of(arguments: argparse.Namespace) -> tuple[int, _Test]:
+def _test_of(arguments: argparse.Namespace) -> tuple[int, Callable[..., "CrossValidated"]]:
     """Return the number of folds that are dealt, or of given splits, and the test of a recipe on them."""
     from rankbound.training.splits import Split, cross_validate, cross_validate_splits
 

@@ -22,9 +22,6 @@ USUAL_METRICS = ("nDCG@10", "AP", "RR", "P@10", "Recall@100")
 _ENDINGS = (".txt", ".run", ".trec", ".res", ".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".feather")
 """Endings of files that are not part of a system's name."""
 
-_LONGEST_NAME = 200
-"""Characters of a topic's name in a table; --json has all of them."""
-
 
 def fuse(arguments: argparse.Namespace) -> None:
     """Fuse several runs into one, and write it."""
@@ -58,7 +55,7 @@ def fuse(arguments: argparse.Namespace) -> None:
 
 def evaluate(arguments: argparse.Namespace) -> None:
     """Compute the metrics of a run, or of several, and print them."""
-    from rankbound.evaluation import evaluate_run, judged_by
+    from rankbound.evaluation import LEFT_OUT, evaluate_run, judged_by
     from rankbound.metrics import metric
 
     path, form = arguments.csv, arguments.form
@@ -100,12 +97,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
     lacking = {name: quantity(len(one.missing), "topic") for name, one in named.items() if one.missing}
     if lacking and arguments.missing is None:
         lack = printable(", ".join(f"{name} lacks {topics}" for name, topics in lacking.items()))
-        print(
-            f"rankbound evaluate: warning: {lack} of the qrels, which are left "
-            "out of the means; count them as topics without retrieved items, as trec_eval -c does, by --missing zero, "
-            "or leave them out without this warning by --missing skip",
-            file=sys.stderr,
-        )
+        print(f"rankbound evaluate: warning: {lack} of the qrels, {LEFT_OUT}", file=sys.stderr)
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -248,7 +240,6 @@ def _as_text(evaluation: "Evaluation", arguments: argparse.Namespace) -> str:
 
     if not arguments.per_topic:
         return str(evaluation)
-    rows = [
-        (shortened(printable(topic), _LONGEST_NAME), *map(shown, row)) for topic, *row in evaluation.to_polars().rows()
-    ]
+    # A topic's name may be of any length; --json has all of it.
+    rows = [(shortened(printable(topic), 200), *map(shown, row)) for topic, *row in evaluation.to_polars().rows()]
     return f"{aligned([('topic', *evaluation.values), *rows])}\n\n{evaluation}"

@@ -47,8 +47,6 @@ by chance alone lie within it."""
 NOISE = "noise"
 """The margin derived from the variance between seeds, instead of a number."""
 
-_NO_UNITS = "not compared: there is no topic for which both have a score"
-_NO_NOISE = "not tested against a margin: no score changes with the seed"
 _SHOWN = 3
 _INTERVAL, _SIGNIFICANT = (93, 97), 6
 """Measured figures within these need no note: 93.5 to 96.5 % and 4 to 6 %, and the error of 2,000 studies, half a per
@@ -267,7 +265,8 @@ def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str]
     a, b, members = per_unit(pair.a), per_unit(pair.b), pair.members
     differences, n = a - b, len(a)
     if not n:
-        return Comparison(0, pair.gaps.n_undefined, notes=(*_on_gaps(pair.gaps, names), _NO_UNITS))
+        note = "not compared: there is no topic for which both have a score"
+        return Comparison(0, pair.gaps.n_undefined, notes=(*_on_gaps(pair.gaps, names), note))
     seeds = _seeds_per_fold(pair)
     found: dict[str, Any] = {
         "mean_a": math.fsum(a.tolist()) / n,
@@ -301,7 +300,7 @@ def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str]
                 covers = "topics" if wider is None else "topics and trainings"
                 found["margin"] = against_margin(wider or estimate, margin, covers, settings.higher_is_better)
             elif margin is not None and wider is not None:
-                notes.append(_NO_NOISE)
+                notes.append("not tested against a margin: no score changes with the seed")
         sides = {"deviation_a": pair.a, "deviation_b": pair.b, "deviation": pair.a - pair.b}
         trainings = {name: seed_deviation(cells) for name, cells in sides.items()}
         if wider is not None:

@@ -221,7 +221,7 @@ class Report(Printed):
         counts = {row.found.n_units for row in self.rows}
         alike = [f"Over {quantity(count, 'topic')}" for count in counts if len(counts) == 1]
         notes = latex_comments([*sides, *alike, *self.all_notes(), *self._explanations()])
-        left_out = {*_LEFT_OUT_OF_PAPERS, *(["topics"] if alike else [])}
+        left_out = {"p", "P(A > B)", "win/tie/loss", "detectable", *(["topics"] if alike else [])}
         return "\n".join([*notes, "\n\n".join(table.latex() for table in self._tables(left_out))])
 
     def to_json(self) -> str:
@@ -313,27 +313,20 @@ class Report(Printed):
         if alike:
             advice.append(f"alike within the margin in {quantity(len(alike), 'comparison')}, where either will do")
         if inconclusive := [found for found in others if found not in alike]:
-            advice.append(self._open(inconclusive, len(rows)))
-        return f"What to do, by {printable(metric)}: {'; '.join(advice)}."
-
-    def _open(self, inconclusive: Sequence[Comparison], count: int) -> str:
-        """Return that differences are not significant, and how many topics would tell."""
+            some = f"{len(inconclusive)} of {len(rows)} comparisons inconclusive"
+            advice.append("no significant difference" if len(rows) == len(inconclusive) else some)
         margin = None if isinstance(self.settings.margin, str) else self.settings.margin
         needed = [
             (math.ceil(found.n_units * (found.detectable / size) ** 2), size, found.n_units)
             for found in inconclusive
             if (size := margin or abs(found.difference)) > TIE and found.detectable > 0
         ]
-        text = (
-            "no significant difference"
-            if count == len(inconclusive)
-            else f"{len(inconclusive)} of {count} comparisons inconclusive"
-        )
-        if not needed:
-            return text
-        topics, size, present = max(needed)
-        kind = "the margin" if margin else "the difference measured" if len(needed) == 1 else "the hardest one measured"
-        return f"{text}; about {topics:,} topics would tell one of {size:.4f}, {kind} (there are {present:,})"
+        if needed:
+            topics, size, present = max(needed)
+            one = "the difference measured" if len(needed) == 1 else "the hardest one measured"
+            what = f"{size:.4f}, {'the margin' if margin else one}"
+            advice.append(f"about {topics:,} topics would tell one of {what} (there are {present:,})")
+        return f"What to do, by {printable(metric)}: {'; '.join(advice)}."
 
     def _tests(self) -> str:
         """Return the number of tests, as `3 tests`."""
@@ -479,7 +472,6 @@ class SystemsTable(Printed):
         return f"{what} {self.baseline} (p ≤ {LEVEL:g}; {self.report.method()})"
 
 
-_LEFT_OUT_OF_PAPERS = ("p", "P(A > B)", "win/tie/loss", "detectable")
 _TRAININGS = {
     "folds": "{0.trainings.n_folds}",
     "seeds": "{0.trainings.n_seeds}",

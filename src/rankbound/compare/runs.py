@@ -14,7 +14,7 @@ from rankbound.compare.report import Report, Row, SystemsTable
 from rankbound.compare.scores import SYSTEM, TRAINING, scores_of_frame
 from rankbound.compare.statistics import CORRECTIONS
 from rankbound.errors import ConfigError, DataError
-from rankbound.evaluation import POLICIES, Evaluation, chosen_topics, evaluate_run, judged_by
+from rankbound.evaluation import LEFT_OUT, POLICIES, Evaluation, chosen_topics, evaluate_run, judged_by
 from rankbound.io.files import needs_extra, read_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.metrics import Metric, metric
@@ -144,12 +144,7 @@ def evaluate_runs(
     lacks = {name: len(one.missing) for name, one in evaluations.items() if one.missing and policy == "skip"}
     if lacks and missing is None:
         several = ", ".join(f"{name} lacks {count}" for name, count in lacks.items())
-        warnings.warn(
-            f'{several} of the topics of the qrels, which are left out of its means: pass missing="zero" to count them '
-            'as topics without retrieved items, missing="error" to refuse such runs, or missing="skip" to leave them '
-            "out without this warning",
-            stacklevel=2,
-        )
+        warnings.warn(f"{several} of the topics of the qrels, {LEFT_OUT}", stacklevel=2)
     left_out = [f"{name} lacks {quantity(n, 'topic')} of the qrels: left out of its means" for name, n in lacks.items()]
     if baseline is None:
         notes = [note for source in sources.values() for note in source.notes]

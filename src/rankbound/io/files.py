@@ -53,15 +53,12 @@ TABLES = (".csv", ".tsv", ".parquet")
 SMALL_BYTES = 2**16
 """Bytes of TREC text that Python reads in less time than polars takes to load."""
 
-_NAME, _SCORE = rb"([!-~]+)", rb"(-?\d{1,15}(?:\.\d+)?(?:[eE]-?\d{1,2})?)"
+_NAME, _WORD, _SCORE = rb"([!-~]+)", rb"[!-~]+", rb"(-?\d{1,15}(?:\.\d+)?(?:[eE]-?\d{1,2})?)"
 
-
-def _row(*fields: bytes) -> re.Pattern[bytes]:
-    return re.compile(rb"^%s$" % rb"[ \t]".join(fields), re.MULTILINE)
-
-
-ROW_OF_RUN = _row(_NAME, rb"[!-~]+", _NAME, rb"[!-~]+", _SCORE, rb"[!-~]+")
-ROW_OF_QRELS = _row(_NAME, rb"[!-~]+", _NAME, rb"(-?\d{1,15})")
+ROW_OF_RUN, ROW_OF_QRELS = (
+    re.compile(rb"^%s$" % rb"[ \t]".join(fields), re.MULTILINE)
+    for fields in ((_NAME, _WORD, _NAME, _WORD, _SCORE, _WORD), (_NAME, _WORD, _NAME, rb"(-?\d{1,15})"))
+)
 """Lines of ASCII text whose topic, item and number can be read in one way only."""
 
 
@@ -133,14 +130,9 @@ def read_lists(
             f"missing_features: found {missing_features!r}, expected one of {', '.join(MISSING)}; how a ranker fills "
             "those that are kept is a setting of its training: train_ranker(lists, missing_features='mean')"
         )
-    of_tables: dict[str, Any] = {
-        "weights": weights,
-        "list_weights": list_weights,
-        "exclude": exclude,
-        "categorical": categorical,
-    }
-    labels, keeps = grades_of(grades), missing_features == "keep"
-    columns = table_columns.Columns(topic, item, relevance, grades=labels, keep_missing=keeps, **of_tables)
+    of_tables = dict[str, Any](weights=weights, list_weights=list_weights, exclude=exclude, categorical=categorical)
+    read = dict[str, Any](features=features, labelled=labelled, keep_missing=missing_features == "keep")
+    columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades), **of_tables, **read)
     kind = kind_of(source)
     if kind == "json":
         raise DataError(f"{source}: JSON holds runs and judgements; lists with features are LETOR text or tables")
@@ -156,7 +148,7 @@ def read_lists(
         raise DataError(f"groups: found {groups}, but only LETOR text has lines without the names of their topics")
     if kind == "packed":
         return packed.read_packed(source, features)
-    lists = tables.read_judged(source, columns, features, labelled)
+    lists = tables.read_judged(source, columns)
     warn_of_columns(source, lists.left_out, lists.doubtful)
     return lists
 
@@ -207,8 +199,8 @@ def pack_lists(
             return packed.pack(letor.read_lists(text, known, str(source)), known.feature_names, path, on_topics)
     if kind == "rows" and groups is None and not tables.has_lists(source):
         _require_distinct("features", features)
-        columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades))
-        stream = tables.TableStream(source, columns, features)
+        columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades), features=features)
+        stream = tables.TableStream(source, columns)
         parts = (packed.packed_lists(part, path) for part in stream)
         written = packed.pack(parts, stream.feature_names, path, on_topics)
         warn_of_columns(source, stream.left_out, stream.doubtful)
@@ -343,8 +335,8 @@ def read_qrels(
             found = f"found a folder of {len(files)} files ({names})"
             raise DataError(f"{path}: {found}, expected a file: name one of them")
         path = files[0] if files else path
-    columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades))
-    kind = _kind_of_lines(path)
+    read = dict[str, Any](grades=grades_of(grades), features=(), judgements=not intents)
+    columns, kind = table_columns.Columns(topic, item, relevance, **read), _kind_of_lines(path)
     if grades is not None and (is_nested(path) or kind in ("text", "packed")):
         raise DataError(table_columns.NO_GRADES)
     if kind == "json" or (intents and kind == "text"):
@@ -359,7 +351,7 @@ def read_qrels(
         return packed.read_packed(path)
     if kind == "text":
         return letor.read_letor(path) if letor.is_letor(path) else run_files.read_qrels(path, columns)
-    return tables.read_judged(path, columns, features=(), judgements=True)
+    return tables.read_judged(path, columns)
 
 
 def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
@@ -395,8 +387,8 @@ def stream_lists(
 
     kind = kind_of(path)
     if kind == "rows" and groups is None and not tables.has_lists(path):
-        named = table_columns.Columns(**columns, keep_missing=keep_missing)
-        return iter(tables.TableStream(path, named, features, None))
+        named = table_columns.Columns(**columns, keep_missing=keep_missing, features=features, labelled=None)
+        return iter(tables.TableStream(path, named))
     if kind != "text" or not all(name.isascii() and name.isdigit() for name in features):
         return None
     with letor.open_judged(path) as text:

@@ -174,9 +174,7 @@ def read_qrels(path: File, columns: Columns, intents: bool = False) -> Qrels:
         with naming(str(path)):
             content = _content(text, columns)
             if isinstance(content, list):
-                if intents:
-                    return read_intents(content, columns)
-                return read_judged(content, columns, features=(), judgements=True)
+                return read_intents(content, columns) if intents else read_judged(content, columns)
             if columns.grades:
                 raise DataError(NO_GRADES)
             return intents_of(content) if intents else of_dictionaries(Qrels, content)

@@ -100,6 +100,9 @@ class Columns:
         categorical: features whose values are categories, possibly with the known ones; by default, those of a
             categorical type, and chosen text.
         keep_missing: features may lack values.
+        features: the features, if they are chosen, none of which has a role.
+        labelled: False for a table that may lack relevance labels, which are then 0; None if they are not read.
+        judgements: the labels may be called scores, as in BEIR's, and negative whole numbers are of unjudged items.
     """
 
     topic: str = "topic"
@@ -111,29 +114,24 @@ class Columns:
     exclude: Sequence[str] = ()
     categorical: Collection[str] | Mapping[str, Sequence[str]] | None = None
     keep_missing: bool = False
+    features: Sequence[str] | None = None
+    labelled: bool | None = True
+    judgements: bool = False
 
-    def found_in(
-        self,
-        names: Sequence[str],
-        where: str,
-        features: Sequence[str] | None = None,
-        labelled: bool = True,
-        judgements: bool = False,
-    ) -> "Columns":
+    def found_in(self, names: Sequence[str], where: str) -> "Columns":
         """Return the columns as a table calls them: those that have their default names here may have others there.
 
-        In `judgements`, the relevance label may be called a score, as in BEIR's. Chosen features have no role, and
-        unless `labelled`, relevance labels have no other name.
+        Unless the table is `labelled`, relevance labels have no other name.
 
         Raises:
             DataError: a table has two names of one column.
         """
         found: dict[str, Any] = {"topic": self.topic, "item": self.items, "relevance": self.relevance}
-        others = [name for name in names if name not in (*(features or ()), *found.values())]
+        others = [name for name in names if name not in (*(self.features or ()), *found.values())]
         for role, name in found.items():
-            if name == role and role not in names and (labelled or role != "relevance"):
+            if name == role and role not in names and (self.labelled or role != "relevance"):
                 other = named(role, others, where)
-                if other is None and role == "relevance" and judgements:
+                if other is None and role == "relevance" and self.judgements:
                     other = named("score", others, where)
                 found[role] = other or name
         found["item"] = found["item"] if found["item"] in names else self.item
@@ -196,17 +194,15 @@ def named(role: str, names: Sequence[str], where: str) -> str | None:
     return None
 
 
-def require_columns(
-    table: Table, columns: Columns, features: Sequence[str] | None = None, labelled: bool = True
-) -> None:
+def require_columns(table: Table, columns: Columns) -> None:
     """Raise DataError for a column that is named and not there, and for a feature with a role, or excluded.
 
     The message says how to name another column.
     """
     roles = {name: getattr(columns, name) for name in ("topic", "item", "relevance", "weights", "list_weights")}
-    known = set(table.frame.columns)
+    known, features = set(table.frame.columns), columns.features
     for role, name in roles.items():
-        if name is not None and name not in known and (labelled or role != "relevance"):
+        if name is not None and name not in known and (columns.labelled or role != "relevance"):
             flag = f"--{role.replace('_', '-')} NAME"
             advice = f"name the column of the {role} by `{role}` (on the command line: {flag})"
             if role == "relevance":
@@ -254,28 +250,24 @@ def item_names(table: Table, columns: Columns) -> pl.Series:
     return text(table, columns.topic) + "-" + pl.Series(table.row_numbers()).cast(pl.String)
 
 
-def relevance_of(
-    table: Table, columns: Columns, labelled: bool | None = True, judgements: bool = False
-) -> npt.NDArray[Any]:
-    """Return the relevance labels, numbers from 0; unless `labelled`, those of a table without them are 0.
+def relevance_of(table: Table, columns: Columns) -> npt.NDArray[Any]:
+    """Return the relevance labels, numbers from 0; those that a table may lack, or that are not read, are 0.
 
-    If it is None, all are 0.
-
-    In `judgements`, negative whole numbers are of unjudged items, and a column of scores holds whole numbers: it may be
-    that of a run.
+    In judgements, a column of scores holds whole numbers: it may be that of a run.
     """
-    if labelled is None or (not labelled and columns.relevance not in table.frame.columns):
+    if columns.labelled is None or not (columns.labelled or columns.relevance in table.frame.columns):
         return np.zeros(len(table.frame), dtype=np.int8)
     if (grades := columns.grades) is not None:
         labels, known = category_texts(table, columns.relevance), shortened(", ".join(grades), LONGEST_VALUE)
         others = ~labels.is_in(list(grades)).fill_null(False)
         _refuse_where(others, table, columns.relevance, labels, f"expected one of the grades {known}")
         place = labels.replace_strict(list(grades), np.arange(len(grades)), return_dtype=pl.Int64).to_numpy()
-        return np.array(list(grades.values()))[place]
+        relevance: npt.NDArray[Any] = np.array(list(grades.values()))[place]
+        return relevance
     relevance = numbers(table, columns.relevance, WAYS_OF_LABELS)
     fraction = relevance != np.floor(relevance)
     wrong, expected = relevance < 0, "grades from 0"
-    if judgements:
+    if columns.judgements:
         wrong, expected = wrong & fraction, f"{expected}, or a negative whole number of an unjudged item"
         if named("score", [columns.relevance], table.where):
             wrong, expected = fraction, "whole numbers, as judgements are; fractions are scores of a run"

@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, cast
@@ -91,33 +90,24 @@ _FIRST_ROWS = 1024
 """Rows at the beginning of a batch that settle most columns."""
 
 
-def read_judged(
-    source: Any,
-    columns: Columns,
-    features: Sequence[str] | None = None,
-    labelled: bool | None = True,
-    judgements: bool = False,
-) -> JudgedLists:
-    """Read a table's rows as judged lists; by default, the columns that `told_apart` leaves are features.
+def read_judged(source: Any, columns: Columns) -> JudgedLists:
+    """Read a table's rows as judged lists; unless features are chosen, they are the columns that `told_apart` leaves.
 
-    Unless `labelled`, a table may lack relevance labels, which are then 0; if it is None, labels are not read. In
-    `judgements`, negative ones mark unjudged items. DataError names line and column.
+    DataError names line and column.
     """
-    table, columns = _read(
-        source, partial(columns.found_in, features=features, labelled=bool(labelled), judgements=judgements)
-    )
-    require_columns(table, columns, features, bool(labelled))
+    table, columns = _read(source, columns)
+    require_columns(table, columns)
     topics, offsets, order = by_topic(text(table, columns.topic))
-    names, left_out = list(features or ()), dict[str, str]()
-    if features is None:
+    names, left_out = list(columns.features or ()), dict[str, str]()
+    if columns.features is None:
         written = table.written or {column.name: notations(column) for column in table.frame.get_columns()}
         others, by_type = (*columns.roles, *columns.exclude), columns.categorical is None
         names, left_out = told_apart(table.frame.schema, written, others, columns.categorical or (), by_type)
-    items, relevance = item_names(table, columns), relevance_of(table, columns, labelled, judgements)
+    items, relevance = item_names(table, columns), relevance_of(table, columns)
     values, categories = matrix(table, names, categorical_among(table, columns, names), columns.keep_missing)
     weights, row_numbers = weights_in(table, columns.weights) if columns.weights else None, table.row_numbers()
     # Chosen features are taken as they are.
-    shadows = Shadows(names if features is None else (), categories)
+    shadows = Shadows(names if columns.features is None else (), categories)
     shadows.read_rows(table, relevance)
     list_weights = weights_of_topics(table, columns, topics, offsets, order)
     if order is not None:
@@ -127,9 +117,9 @@ def read_judged(
     lists = JudgedLists(
         topics=topics,
         items=items,
-        relevance=relevance.clip(min=0) if judgements else relevance,
+        relevance=relevance.clip(min=0) if columns.judgements else relevance,
         offsets=offsets,
-        unjudged=relevance < 0 if judgements and (relevance < 0).any() else None,
+        unjudged=relevance < 0 if columns.judgements and (relevance < 0).any() else None,
         features=values,
         feature_names=names,
         weights=weights,
@@ -150,7 +140,7 @@ def read_features(
 
     ValueError for a column that is not there; DataError for a value that is none of a feature.
     """
-    table, _ = _read(source, lambda names, where: Columns(categorical=categorical), rows=True)
+    table, _ = _read(source, Columns(categorical=categorical), rows=True)
     for name in names:
         if name not in table.frame.columns:
             known = shortened(", ".join(names), LONGEST_VALUE)
@@ -163,7 +153,7 @@ def read_features(
 
 def read_moments(source: Any, columns: Columns, name: str) -> pl.Series:
     """Read a table's column of times, numbers or datetimes, a row for each item of `read_judged`, in that order."""
-    table, columns = _read(source, partial(columns.found_in, labelled=False))
+    table, columns = _read(source, columns)
     moments = moments_of(table, name)
     _, _, order = by_topic(text(table, columns.topic))
     return moments if order is None else moments[order]
@@ -171,7 +161,7 @@ def read_moments(source: Any, columns: Columns, name: str) -> pl.Series:
 
 def read_intents(source: Any, columns: Columns) -> Qrels:
     """Read judgements by intent from a table whose column `intent` names the intent."""
-    table, columns = _read(source, columns.found_in)
+    table, columns = _read(source, columns)
     names = table.frame.columns
     intent = "intent" if "intent" in names else named("intent", names, table.where) or "intent"
     rows = {
@@ -185,7 +175,7 @@ def read_intents(source: Any, columns: Columns) -> Qrels:
 
 def read_scores(source: Any) -> Run:
     """Read a run from a table with the columns topic, item and score, or rank, from 1 down the ranking."""
-    table, columns = _read(source, Columns().found_in)
+    table, columns = _read(source, Columns())
     names = table.frame.columns
     score = "score" if "score" in names else named("score", names, table.where) or "score"
     if is_ranked := score not in names and "rank" in names:
@@ -195,7 +185,7 @@ def read_scores(source: Any) -> Run:
         return run_of(topic, item, -require_ranks(scores, table.where), table.where)
 
     def texts() -> pl.Series:
-        return text(_read(source, Columns().found_in, score)[0], score)
+        return text(_read(source, Columns(), score)[0], score)
 
     # Beside fractions, whole numbers are read as doubles.
     is_written = table.row_name == "line" and scores.dtype.kind == "f"
@@ -235,13 +225,12 @@ def _explained(path: File, kind: str) -> Iterator[None]:
         raise DataError(f"{path}: not a readable {kind} file ({reason})") from error
 
 
-def _read(
-    source: Any, columns_of: Callable[[Sequence[str], str], Columns], *texts: str, rows: bool = False
-) -> tuple[Table, Columns]:
+def _read(source: Any, columns: Columns, *texts: str, rows: bool = False) -> tuple[Table, Columns]:
     """Return the table of a file or a frame, and its columns; the columns `texts` of CSV text stay as they are written.
 
     Columns of lists, a row for each topic, become a row for each item. Bare `rows` have no topics.
     """
+    columns_of = (lambda names, where: columns) if rows else columns.found_in
     is_dictionary = isinstance(source, Mapping) and not hasattr(source, "column_names") and not rows
     if is_dictionary and columns_of(list(map(str, source)), "table").topic not in source:
         raise DataError(
@@ -260,16 +249,15 @@ def _read(
             table = Table(_polars_of(whole), str(source), "row", 1)
     else:
         with _explained(source, "CSV"):
-            columns = columns_of(text_files.first_fields(source), str(source))
-        csv = _Csv(source, columns, *texts)
+            own = columns_of(text_files.first_fields(source), str(source))
+        csv = _Csv(source, own, *texts)
         frames = [table.frame for table in csv.look()]
         if any(frame.schema != csv.types for frame in frames):
             frames = [table.frame for table in csv.batches(list(csv.types))]
-        return Table(pl.concat(frames, rechunk=True), csv.where, csv.row_name, _FIRST_LINE, csv.written), columns
-    columns = columns_of(table.frame.columns, table.where)
-    schema = table.frame.schema
+        return Table(pl.concat(frames, rechunk=True), csv.where, csv.row_name, _FIRST_LINE, csv.written), own
+    own, schema = columns_of(table.frame.columns, table.where), table.frame.schema
     lists = [name for name, dtype in schema.items() if isinstance(dtype, pl.List)]
-    if any(name in lists for name in (columns.items, columns.relevance)):
+    if any(name in lists for name in (own.items, own.relevance)):
         sizes = {name: table.frame[name].list.len().fill_null(0) for name in lists}
         for name in lists:
             if (wrong := (sizes[name] != sizes[lists[0]])).any():
@@ -279,7 +267,7 @@ def _read(
                     f"{sizes[name][row]}; expected one for each item in all lists of a row"
                 )
         table = replace(table, frame=table.frame.filter(sizes[lists[0]] > 0).explode(lists))
-    return table, columns
+    return table, own
 
 
 def _frame_of(source: Any) -> pl.DataFrame:
@@ -407,8 +395,6 @@ class Shadows:
 class TableStream:
     """The judged lists of a file, CSV or parquet, in the order of `read_judged`, in a stream.
 
-    Labels are not read if `labelled` is None; relevance is then 0.
-
     Attributes:
         feature_names: the features.
         left_out: the columns that are no features unless they are chosen, with what they are.
@@ -417,35 +403,30 @@ class TableStream:
         DataError: as `read_judged`; if a file has several mistakes, the one that is named may be another.
     """
 
-    def __init__(
-        self, path: File, columns: Columns, features: Sequence[str] | None = None, labelled: bool | None = True
-    ) -> None:
+    def __init__(self, path: File, columns: Columns) -> None:
         is_parquet = Path(path).suffix == ".parquet"
         with _explained(path, "parquet" if is_parquet else "CSV"):
             names = pq.read_schema(path).names if is_parquet else text_files.first_fields(path)
-        self._columns = columns.found_in(names, str(path), features, bool(labelled))
-        self._topics, self._labelled = _Topics(), labelled
-        columns = self._columns
+        self._topics = _Topics()
+        self._columns = columns = columns.found_in(names, str(path))
         self._file = (_Parquet if is_parquet else _Csv)(path, columns)
         for table in self._file.look():
             if not self._topics.sizes:
-                require_columns(
-                    replace(table, frame=pl.DataFrame(schema=self._file.types)), columns, features, bool(labelled)
-                )
+                require_columns(replace(table, frame=pl.DataFrame(schema=self._file.types)), columns)
             self._topics.count(text(table, columns.topic))
         if not self._topics.sizes:
             raise DataError(f"{path}: there are no rows in it; expected a row for each item")
-        self.feature_names, self.left_out = list(features or ()), dict[str, str]()
-        if features is None:
+        self.feature_names, self.left_out = list(columns.features or ()), dict[str, str]()
+        if columns.features is None:
             others = (*columns.roles, *columns.exclude)
             self.feature_names, self.left_out = told_apart(self._file.types, self._file.written, others)
         if not self.feature_names:
             raise DataError(f"{path}: {no_features(self.left_out)}")
         # Chosen features are taken as they are.
-        self._suspects = self.feature_names if features is None else []
+        self._suspects = self.feature_names if columns.features is None else []
         self._shadows = Shadows(self._suspects)
         # A column that is read as text has mistakes.
-        labels = [] if columns.grades or labelled is None else [columns.relevance]
+        labels = [] if columns.grades or columns.labelled is None else [columns.relevance]
         ways_of = {**dict.fromkeys(labels, WAYS_OF_LABELS), **dict.fromkeys(self.feature_names, WAYS)}
         for name, ways in ways_of.items():
             if self._file.types[name] == pl.String:
@@ -493,12 +474,12 @@ class TableStream:
         columns = self._columns
         has_items = columns.item is not None or columns.items in self._file.types
         names = [columns.topic, *([columns.items] if has_items else []), *self.feature_names]
-        names += [] if self._labelled is None else [columns.relevance]
+        names += [] if columns.labelled is None else [columns.relevance]
         for table in self._file.batches(list(dict.fromkeys(names))):
             rows = {
                 "topic": self._topics.number(text(table, columns.topic)),
                 "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
-                "relevance": relevance_of(table, columns, self._labelled),
+                "relevance": relevance_of(table, columns),
                 "features": vectors(
                     matrix(table, self.feature_names, (), columns.keep_missing)[0], len(self.feature_names)
                 ),

@@ -29,10 +29,6 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoi
 Encoder = Callable[[Tensor], Tensor]
 """Returns the inputs of rows of features, as `rankbound.training.inputs.Encoding.encoder`."""
 
-BIASES = ("none", "item")
-
-SCALES = ("standard", "query", "none")
-
 INITIAL_RANGE = 0.01
 
 PAIRS_AT_ONCE = 2**18
@@ -576,7 +572,7 @@ class Scaling:
     def fitted(
         cls, kind: str, features: Tensor, chosen: Tensor | None = None, encode: Encoder | None = None
     ) -> "Scaling":
-        """Fit a scaling of `kind`, one of `SCALES`, to features `(n_items, d)`, or to their `chosen` rows, encoded.
+        """Fit a scaling of `kind` to features `(n_items, d)`, or to their `chosen` rows, encoded.
 
         The features are read in blocks of rows, twice: they may be larger than memory.
         """

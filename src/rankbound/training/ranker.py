@@ -71,9 +71,6 @@ VALIDATION = "validation"
 # On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
 PATIENT_STEPS = 2_000
 
-OPSET = 18
-"""The version of ONNX's operators in an exported file."""
-
 FEATURES = "features"
 """The key of the features' names, as JSON, in the metadata of an exported file."""
 
@@ -555,7 +552,7 @@ def _onnx(program: Any, names: str) -> bytes:
     logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(action="ignore"):
-            written = torch.onnx.export(program, (), **names_of, opset_version=OPSET, dynamo=True, verbose=False)
+            written = torch.onnx.export(program, (), **names_of, opset_version=18, dynamo=True, verbose=False)
     finally:
         logger.setLevel(level)
     assert written is not None
@@ -585,20 +582,10 @@ def _record(
     training: JudgedLists | Lists,
     validation: JudgedLists | Lists | None,
 ) -> dict[str, Any]:
-    """Return the record of a training without epochs, which has not been measured."""
-    return {
-        "epoch": 0,
-        "validation": None,
-        "training_topics": len(training),
-        "validation_topics": 0 if validation is None else len(validation),
-        "training_items": int(training.offsets[-1]),
-        "digest": _digest(lists, vocabulary),
-        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
-    }
+    """Return the record of a training without epochs, which has not been measured.
 
-
-def _digest(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:
-    """Return the SHA-256 of what a model is trained on; for a factorisation, whatever the order of the rows."""
+    The digest is the SHA-256 of what a model is trained on; for a factorisation, whatever the order of the rows.
+    """
     if vocabulary is not None:
         from rankbound.training.pairs import sorted_pairs
 
@@ -613,7 +600,15 @@ def _digest(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:
         digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).data)
     for first in range(0, len(lists.features) if vocabulary is None else 0, models.ROWS_AT_ONCE):
         digest.update(np.ascontiguousarray(lists.features[first : first + models.ROWS_AT_ONCE]).data)
-    return digest.hexdigest()
+    return {
+        "epoch": 0,
+        "validation": None,
+        "training_topics": len(training),
+        "validation_topics": 0 if validation is None else len(validation),
+        "training_items": int(training.offsets[-1]),
+        "digest": digest.hexdigest(),
+        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
+    }
 
 
 def _finite(scores: Tensor) -> Tensor:

@@ -434,7 +434,7 @@ def _read(
     lists = read_lists(source, topic=topic, item=item, relevance=label, features=names, labelled=labelled)
     if relevance is None:
         lists = replace(lists, relevance=np.ones(len(lists.items), np.int8))
-    return lists, read_moments(source, Columns(topic, item, label), time)
+    return lists, read_moments(source, Columns(topic, item, label, labelled=False), time)
 
 
 def _cut(values: npt.NDArray[Any], share: float, part: str) -> Any:
