@@ -6,7 +6,6 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -28,7 +27,11 @@ FOLDS = 5
 JUDGEMENTS = "judgements.csv"
 """The file of judgements beside runs, if some topic is tested in several folds."""
 
+_REPORTED: Any = {"action": "ignore", "category": ColumnWarning}
+"""Warnings of columns are not shown: a command reports them in its output."""
 
+
+@plain_errors()
 def pack(arguments: argparse.Namespace) -> None:
     """Write judged lists as an Arrow file that may be larger than memory, and print what was packed."""
     from rankbound.io.files import needs_extra, pack_lists
@@ -37,7 +40,7 @@ def pack(arguments: argparse.Namespace) -> None:
         from tqdm import tqdm
 
     columns = {**columns_of(arguments), "groups": arguments.groups}
-    with plain_errors(), _without_warnings(), tqdm(unit="topic", disable=None) as progress:
+    with warnings.catch_warnings(**_REPORTED), tqdm(unit="topic", disable=None) as progress:
         packed = pack_lists(
             arguments.lists, arguments.out, **columns, features=arguments.features, on_topics=progress.update
         )
@@ -47,6 +50,7 @@ def pack(arguments: argparse.Namespace) -> None:
     print(f"wrote {arguments.out}")
 
 
+@plain_errors()
 def train(arguments: argparse.Namespace) -> None:
     """Train and save a ranker, and print a summary."""
     from rankbound.io.files import needs_extra
@@ -64,8 +68,7 @@ def train(arguments: argparse.Namespace) -> None:
     if arguments.out is None:
         raise ConfigError("--out: found none, expected the file of the model to write, such as --out model.safetensors")
     settings = _recipe_of(arguments)
-    with plain_errors():
-        recipe = Recipe(**settings)
+    recipe = Recipe(**settings)
     lists = _read_named(arguments.lists, arguments, groups=arguments.groups)
     validation, files = None, str(arguments.lists)
     if arguments.validation is not None:
@@ -73,7 +76,7 @@ def train(arguments: argparse.Namespace) -> None:
         files = f"{files}, {arguments.validation}"
     _require_writable(arguments.out)
     _report_columns(arguments.lists, lists)
-    with naming(files), plain_errors(), tqdm(total=recipe.epochs, unit="epoch", disable=None) as progress:
+    with naming(files), tqdm(total=recipe.epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
             lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **settings
         )
@@ -95,6 +98,7 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"wrote {arguments.out}")
 
 
+@plain_errors()
 def cross_validate(arguments: argparse.Namespace) -> None:
     """Train, score and evaluate across folds, for one loss or several, and compare these."""
     from rankbound.io.files import needs_extra, write_qrels, write_run
@@ -105,11 +109,10 @@ def cross_validate(arguments: argparse.Namespace) -> None:
         from tqdm import tqdm
 
     losses = list(dict.fromkeys(_loss_of(text, arguments) for text in arguments.losses or ["nDCG"]))
-    with plain_errors():
-        metrics = [metric(text, names=arguments.names) for text in dict.fromkeys(arguments.metrics)]
-        recipes = {loss: {**_recipe_of(arguments), "loss": loss} for loss in losses}
-        checked = [Recipe(**recipe) for recipe in recipes.values()]
-        epochs = max(recipe.epochs for recipe in checked)
+    metrics = [metric(text, names=arguments.names) for text in dict.fromkeys(arguments.metrics)]
+    recipes = {loss: {**_recipe_of(arguments), "loss": loss} for loss in losses}
+    checked = [Recipe(**recipe) for recipe in recipes.values()]
+    epochs = max(recipe.epochs for recipe in checked)
     if not checked[0].takes_loss:
         # A model whose loss is its own is called by its name.
         recipes = {checked[0].model: recipes[losses[0]]}
@@ -118,7 +121,7 @@ def cross_validate(arguments: argparse.Namespace) -> None:
         _require_writable(arguments.runs / JUDGEMENTS)
     tested: dict[str, CrossValidated] = {}
     for loss, recipe in recipes.items():
-        with plain_errors(), tqdm(total=epochs * folds, unit="epoch", desc=loss, disable=None) as progress:
+        with tqdm(total=epochs * folds, unit="epoch", desc=loss, disable=None) as progress:
             found = test(device=arguments.device, on_epoch=lambda epoch, progress=progress: progress.update(), **recipe)
         tested[loss] = found
         if arguments.runs is not None:
@@ -126,12 +129,12 @@ def cross_validate(arguments: argparse.Namespace) -> None:
             if [topic for topic, _ in found.tests] != list(found.run.topics):
                 write_qrels(arguments.runs / JUDGEMENTS, found.judged)
     for loss, found in tested.items():
-        with plain_errors():
-            print(_report(loss, found, metrics))
+        print(_report(loss, found, metrics))
     if len(tested) > 1:
         _compare(tested, metrics)
 
 
+@plain_errors()
 def score(arguments: argparse.Namespace) -> None:
     """Score lists with a trained ranker, and write the run."""
     from rankbound.io.files import stream_lists, write_run, write_runs
@@ -145,7 +148,7 @@ def score(arguments: argparse.Namespace) -> None:
         counts[:] = counts[0] + len(run.items), counts[1] + len(run.topics)
         return run
 
-    with naming(arguments.lists), plain_errors(), _without_warnings():
+    with naming(arguments.lists), warnings.catch_warnings(**_REPORTED):
         # JSON and packed text are written in one piece.
         in_parts = arguments.out.suffix not in (".json", ".jsonl", ".gz", ".bz2", ".zst")
         if in_parts and ranker.vocabulary is None and not ranker.encoding.categories:
@@ -260,14 +263,13 @@ def _compare(tested: "Mapping[str, CrossValidated]", metrics: "Sequence[Metric]"
     first, *others = tested
     # The baseline comes last.
     losses, sources = [*others, first], []
-    with plain_errors():
-        for loss in losses:
-            found = tested[loss]
-            by_list = source_of_run(found.run, found.judged, metrics, loss, missing="skip")
-            topics, folds = zip(*found.tests, strict=True)
-            frame = by_list.frame.with_columns(topic=pl.Series(topics), fold=pl.Series(list(map(str, folds))))
-            sources.append(Source(frame, by_list.metrics, by_list.notes))
-        print(compare_sources(losses, sources, [str(one) for one in metrics], Settings(), with_last=True))
+    for loss in losses:
+        found = tested[loss]
+        by_list = source_of_run(found.run, found.judged, metrics, loss, missing="skip")
+        topics, folds = zip(*found.tests, strict=True)
+        frame = by_list.frame.with_columns(topic=pl.Series(topics), fold=pl.Series(list(map(str, folds))))
+        sources.append(Source(frame, by_list.metrics, by_list.notes))
+    print(compare_sources(losses, sources, [str(one) for one in metrics], Settings(), with_last=True))
 
 
 def _recipe_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -281,8 +283,7 @@ def _recipe_of(arguments: argparse.Namespace) -> dict[str, Any]:
     if "metric" in recipe and arguments.names != "rankbound":
         from rankbound.metrics import metric
 
-        with plain_errors():
-            recipe["metric"] = str(metric(recipe["metric"], names=arguments.names))
+        recipe["metric"] = str(metric(recipe["metric"], names=arguments.names))
     return recipe
 
 
@@ -292,8 +293,7 @@ def _loss_of(text: str, arguments: argparse.Namespace) -> str:
         return text
     from rankbound.losses import loss
 
-    with plain_errors():
-        return loss(text, names=arguments.names).text
+    return loss(text, names=arguments.names).text
 
 
 def _read_named(
@@ -319,16 +319,8 @@ def _read_named(
         columns["features"] = [] if is_of_pairs else arguments.features
     else:
         columns |= {"features": like.feature_names, "categorical": list(like.categories)}
-    with _without_warnings(), plain_errors():
+    with warnings.catch_warnings(**_REPORTED):
         return read_lists(path, **columns, groups=groups)
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Ignore warnings of columns, which a command reports in its output."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColumnWarning)
-        yield
 
 
 def _report_columns(path: Path, lists: "JudgedLists | Pack") -> None:

@@ -23,6 +23,7 @@ _ENDINGS = (".txt", ".run", ".trec", ".res", ".json", ".jsonl", ".csv", ".tsv", 
 """Endings of files that are not part of a system's name."""
 
 
+@plain_errors()
 def fuse(arguments: argparse.Namespace) -> None:
     """Fuse several runs into one, and write it."""
     from rankbound.fusion import Fusion, tune_fusion
@@ -37,22 +38,22 @@ def fuse(arguments: argparse.Namespace) -> None:
     if several > 1:
         raise ConfigError(f"-m: found {', '.join(arguments.metrics)}, expected the one metric to tune by")
     vector = weights if weights is None or weights == ["grid"] else list(map(float, weights))
-    with plain_errors():
-        runs = [read_run(path, format=arguments.format) for path in arguments.run_files]
-        how = {"normalise": arguments.normalise}
-        if arguments.qrels is None:
-            fusion = Fusion(arguments.method, **how, weights=None if vector is None else tuple(vector))
-        else:
-            how |= {"weights": "grid" if vector == ["grid"] else vector, "topics": topics}
-            chosen = metric(*(arguments.metrics or ["nDCG@10"]), names=arguments.names)
-            fusion = tune_fusion(runs, arguments.method, arguments.qrels, chosen, **how)
-            print(f"{fusion}: {chosen} {fusion.tried[str(fusion)]:.4f}, of {quantity(len(fusion.tried), 'setting')}")
-        fused = fusion(runs)
+    runs = [read_run(path, format=arguments.format) for path in arguments.run_files]
+    how = {"normalise": arguments.normalise}
+    if arguments.qrels is None:
+        fusion = Fusion(arguments.method, **how, weights=None if vector is None else tuple(vector))
+    else:
+        how |= {"weights": "grid" if vector == ["grid"] else vector, "topics": topics}
+        chosen = metric(*(arguments.metrics or ["nDCG@10"]), names=arguments.names)
+        fusion = tune_fusion(runs, arguments.method, arguments.qrels, chosen, **how)
+        print(f"{fusion}: {chosen} {fusion.tried[str(fusion)]:.4f}, of {quantity(len(fusion.tried), 'setting')}")
+    fused = fusion(runs)
     write_run(arguments.out, fused, tag=arguments.tag)
     print(f"fused {quantity(len(fused.items), 'item')} of {quantity(len(fused.topics), 'topic')}")
     print(f"wrote {arguments.out}")
 
 
+@plain_errors()
 def evaluate(arguments: argparse.Namespace) -> None:
     """Compute the metrics of a run, or of several, and print them."""
     from rankbound.evaluation import LEFT_OUT, evaluate_run, judged_by
@@ -67,29 +68,28 @@ def evaluate(arguments: argparse.Namespace) -> None:
     if arguments.names != "rankbound" and not arguments.metrics:
         raise DataError(f"--names: found {arguments.names} without -m METRIC, whose name it explains: give both")
     columns = {**columns_of(arguments), "groups": arguments.groups}
-    with plain_errors():
-        metrics: list[Any] = arguments.metrics or list(USUAL_METRICS)
-        if arguments.names != "rankbound":
-            metrics = [metric(text, names=arguments.names) for text in metrics]
-        chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
-        how = {name: getattr(arguments, name) for name in ("undefined", "format")}
-        how |= {"missing": arguments.missing or "skip", "topics": _topics_of(arguments)}
-        settings = _settings_of(arguments)
-        if len(runs) == 1 and form in (None, "json") and not (arguments.system_names or baseline or settings):
-            evaluations = {name: evaluate_run(file, qrels, chosen, **how) for name, file in runs.items()}
-            (evaluation,) = evaluations.values()
-            shown = (_as_json if form else _as_text)(evaluation, arguments)
-        else:
-            from rankbound.compare.runs import evaluate_runs
+    metrics: list[Any] = arguments.metrics or list(USUAL_METRICS)
+    if arguments.names != "rankbound":
+        metrics = [metric(text, names=arguments.names) for text in metrics]
+    chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
+    how = {name: getattr(arguments, name) for name in ("undefined", "format")}
+    how |= {"missing": arguments.missing or "skip", "topics": _topics_of(arguments)}
+    settings = _settings_of(arguments)
+    if len(runs) == 1 and form in (None, "json") and not (arguments.system_names or baseline or settings):
+        evaluations = {name: evaluate_run(file, qrels, chosen, **how) for name, file in runs.items()}
+        (evaluation,) = evaluations.values()
+        shown = (_as_json if form else _as_text)(evaluation, arguments)
+    else:
+        from rankbound.compare.runs import evaluate_runs
 
-            if arguments.per_topic:
-                raise ConfigError(
-                    "--per-topic: found beside a table of systems, expected one run: --csv FILE writes the values of "
-                    "every topic of all runs"
-                )
-            table = evaluate_runs(runs, qrels, chosen, baseline=baseline, **how, **settings)
-            evaluations = dict(table.evaluations)
-            shown = str(table) if form is None else getattr(table, f"to_{form}")()
+        if arguments.per_topic:
+            raise ConfigError(
+                "--per-topic: found beside a table of systems, expected one run: --csv FILE writes the values of "
+                "every topic of all runs"
+            )
+        table = evaluate_runs(runs, qrels, chosen, baseline=baseline, **how, **settings)
+        evaluations = dict(table.evaluations)
+        shown = str(table) if form is None else getattr(table, f"to_{form}")()
     if path is not None:
         _write_csv(evaluations, path)
     print(shown)
