@@ -382,8 +382,7 @@ class Judgements:
         values = weights_of(values, "weight", len(values), as_floating(values))
         if len(values) not in (lists.n_items, len(lists)):
             raise ValueError(
-                f"weight: found {len(values)} values, expected {lists.n_items}, one per row, or {len(lists)}, one per "
-                "group"
+                f"weight: found {len(values)} values, expected {lists.n_items}, one a row, or {len(lists)}, one a group"
             )
         # XGBoost has one weight per group.
         return cls(grades, lists, values if len(values) == lists.n_items else lists.spread(values))

@@ -39,11 +39,9 @@ def pack(arguments: argparse.Namespace) -> None:
     with needs_extra("data"):
         from tqdm import tqdm
 
-    columns = {**columns_of(arguments), "groups": arguments.groups}
+    columns = {**columns_of(arguments), "groups": arguments.groups, "features": arguments.features}
     with warnings.catch_warnings(**_REPORTED), tqdm(unit="topic", disable=None) as progress:
-        packed = pack_lists(
-            arguments.lists, arguments.out, **columns, features=arguments.features, on_topics=progress.update
-        )
+        packed = pack_lists(arguments.lists, arguments.out, **columns, on_topics=progress.update)
     parts = {"topic": packed.n_topics, "item": packed.n_items, "feature": packed.n_features}
     print(f"packed {', '.join(quantity(number, what) for what, number in parts.items())}")
     _report_columns(arguments.lists, packed)

@@ -94,9 +94,7 @@ class Settings:
             if getattr(self, name) < 99:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 99")
         if self.test != "flips" and self.flips != statistics.FLIPS:
-            raise ValueError(
-                f"flips: found {self.flips} beside test {self.test!r}, which has none: leave one of them out"
-            )
+            raise ValueError(f"flips: found {self.flips} beside test {self.test!r}, which has none: leave one out")
         if isinstance(self.margin, str) and self.margin != NOISE:
             raise ValueError(f"margin: found {self.margin!r}, expected a number or {NOISE!r}")
 

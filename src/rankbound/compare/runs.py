@@ -255,9 +255,7 @@ def compare_sources(
     for a, b in pairs:
         only = [name for name in TRAINING if (name in sources[a].frame) != (name in sources[b].frame)]
         if only:
-            raise DataError(
-                f"{names[a]} and {names[b]}: only one of them has the column {only[0]!r}; expected it in both"
-            )
+            raise DataError(f"{names[a]} and {names[b]}: only one has the column {only[0]!r}; expected it in both")
         sides = (labels[a], labels[b])
         found = rows_of(sources[a].frame, sources[b].frame, metrics, settings, names=sides)
         if named:

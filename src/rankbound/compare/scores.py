@@ -12,6 +12,7 @@ design reduces a unit to one number per system:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,9 +107,7 @@ class PairedScores:
         shared: Mask = scored & trained.all(0)
         defined = any_over(both, (1, 2))
         lacks = ~any_over(shared, (2, 3)) & any_over(shared, (0, 2, 3))
-        units, first, second = (
-            [self.units[unit] for unit in np.flatnonzero(chosen).tolist()] for chosen in (defined, *lacks)
-        )
+        units, first, second = (list(compress(self.units, chosen)) for chosen in (defined, *lacks))
         gaps = Gaps(
             trainings=[
                 (side, self.folds[fold], self.seeds[seed])

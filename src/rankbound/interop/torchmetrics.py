@@ -102,9 +102,7 @@ class RankingMetric(torchmetrics.Metric):  # type: ignore[misc,unused-ignore]
                 raise ValueError(f"{name}: found {type(tensor).__name__}, expected a tensor")
         shapes = [tuple(tensor.shape) for tensor in named.values()]
         if len(set(shapes)) > 1:
-            raise ValueError(
-                f"{', '.join(named)}: found the shapes {', '.join(map(str, shapes))}, expected the same shape"
-            )
+            raise ValueError(f"{', '.join(named)}: found the shapes {', '.join(map(str, shapes))}, expected the same")
         if offsets is not None:
             self.values.append(self.ranking_metric(preds.detach(), target.detach(), offsets))
             # A collection shares the states of metrics that are equal after the first batch, as two metrics may be.

@@ -139,9 +139,8 @@ def _explained(target: Path, temporary: Path | None = None) -> Iterator[None]:
             ours = temporary is None or str(getattr(cause, "filename", None)) == str(temporary)
             if code in _FULL or (ours and code in _REFUSED):
                 advice = "make room on its disk" if code in _FULL else "check the folder, its owner and its permissions"
-                raise OutputError(
-                    f"{target}: could not be written: {os.strerror(code)}; {advice}, and run this again"
-                ) from error
+                reason = f"could not be written: {os.strerror(code)}"
+                raise OutputError(f"{target}: {reason}; {advice}, and run this again") from error
             cause = cause.__cause__ or cause.__context__
         raise
 

@@ -154,9 +154,8 @@ def _download(address: str, part: Path) -> None:
                 raise _Fault(f"the server answered {response.status_code} {response.reason}", again)
             length = response.headers.get("Content-Length", "")
             # disable=None: no bar unless the output is a terminal.
-            bar = tqdm(
-                total=int(length) if length.isdigit() else None, desc=part.name, unit="B", unit_scale=True, disable=None
-            )
+            total = int(length) if length.isdigit() else None
+            bar = tqdm(total=total, desc=part.name, unit="B", unit_scale=True, disable=None)
             with part.open("wb") as file, bar:
                 # A body that is shorter than announced is an error of requests.
                 for block in response.iter_content(_BLOCK_BYTES):

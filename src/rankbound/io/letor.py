@@ -263,9 +263,7 @@ def with_query_ids(stream: BinaryIO, sizes: list[int], where: str, first: int = 
                 continue
             label, rest = tokens[0], b"".join(tokens[1:]).rstrip()
             if rest.startswith(b"qid:"):
-                raise DataError(
-                    f"{where}, line {number}: it names its query, but sizes of groups are given, too; omit them"
-                )
+                raise DataError(f"{where}, line {number}: it names its query, beside sizes of groups: omit them")
             if (query := next(queries, None)) is None:
                 raise DataError(f"{where}, line {number}: expected no more lines, by the sizes of its groups")
             yield b"%s qid:%d %s %s%s\n" % (label, query, rest, hash_mark, comment.rstrip(b"\n"))
@@ -525,9 +523,7 @@ def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], smallest: int) 
                 raise _malformed(pair, "a pair `index:value`")
             later = [int(one) for one in (other.partition(b":")[0] for other in pairs[place:]) if one.isdigit()]
             if key.isdigit() and len(key) <= _LONGEST_INDEX and min(later, default=int(key) + 1) <= int(key):
-                raise _malformed(
-                    pair, f"ascending indices, but {min(later)} comes after it: sort the pairs of each line"
-                )
+                raise _malformed(pair, f"ascending indices, but {min(later)} comes after it: sort the pairs of lines")
             if _whole(key, f"a feature index before the colon of {_shown(pair)}", smallest, largest) <= previous:
                 raise _malformed(pair, f"a feature index above {previous}, the one before it")
             raise _malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")

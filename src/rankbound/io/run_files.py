@@ -233,9 +233,7 @@ def _judgements(path: File) -> pl.DataFrame:
     data, layout = _layout_in(read_unpacked(path), where, [_QRELS, _PAIRS], ("relevance", "score"))
     rows = _rows(data, path, layout)
     for wrong in rows["number"].filter((rows["number"] < 0) & (rows["number"] != rows["number"].floor())).head(1):
-        raise DataError(
-            f"{where}: found relevance {wrong}, expected grades from 0, or a negative whole number of an unjudged item"
-        )
+        raise DataError(f"{where}: found relevance {wrong}, expected grades from 0, or whole negative ones if unjudged")
     if layout is _PAIRS and rows["item"].is_in(_NO_ITERATION).all():
         raise DataError(
             f"{where}: found three columns, of which the second is {rows['item'][0]} throughout: expected lines of "
@@ -380,11 +378,9 @@ def _line_by_line(data: bytes, layout: _Layout, path: File) -> pl.DataFrame:
         if tokens := line.split():
             rows[number] = tokens
             if len(tokens) != len(layout.fields):
-                expected = " ".join(layout.fields)
+                found = f"found {len(tokens)} fields, expected {' '.join(layout.fields)}: {line[:80]!r}"
                 advice = "; name other columns, as in format='topic item score tag'" if layout is _RUN else ""
-                raise DataError(
-                    f"{path}, line {number}: found {len(tokens)} fields, expected {expected}: {line[:80]!r}{advice}"
-                )
+                raise DataError(f"{path}, line {number}: {found}{advice}")
     text = dict.fromkeys(layout.fields, pl.String)
     frame = _with_number(pl.DataFrame(list(rows.values()), schema=text, orient="row"), layout)
     for row in frame["number"].is_null().arg_true().head(1):

@@ -593,8 +593,7 @@ def require_distinct_items(
             which = f" ({row_name}s {first} and {second})"
         topic = topic if topics is None else topics[topic]
         raise DataError(
-            f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}; expected each item "
-            "once"
+            f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}; expected each once"
         )
 
 

@@ -105,9 +105,8 @@ class Pairs:
         )
         self.limits = limits
         counts = np.bincount(self.segment, limits[1] - limits[0], minlength=len(offsets) - 1)
-        weights = columns.shares * (
-            np.where(counts > 0, 1 / np.maximum(counts, 1), 0.0) if pair_weights == "list" else 1
-        )
+        of_pair = np.where(counts > 0, 1 / np.maximum(counts, 1), 0.0) if pair_weights == "list" else 1
+        weights = columns.shares * of_pair
         self.of_list = weights / (weights * counts).sum()
         self.of_item = self.of_list[self.segment]
 

@@ -208,8 +208,7 @@ def weighted(lists: JudgedLists, weights: Any, list_weights: Any, recipe: Recipe
             raise ValueError(f"{name}: found weights beside the model {recipe.model}, whose training has none")
     if lists.weights is not None and recipe.model in FITTED_MODELS:
         raise ValueError(
-            f"weights: found weights of items beside the model {recipe.model}, which has weights of lists alone "
-            "(list_weights)"
+            f"weights: found weights of items beside the model {recipe.model}, which has list_weights alone"
         )
     return lists
 
@@ -237,9 +236,7 @@ def training_parts(lists: JudgedLists, validation: JudgedLists | None, recipe: R
         return whole, None
     count = len(whole.lists)
     if count < 2:
-        raise DataError(
-            f"found {quantity(count, 'topic')}, expected two or more, to train and to validate; or a share of 0"
-        )
+        raise DataError(f"found {quantity(count, 'topic')}, expected two, to train and to validate, or a share of 0")
     held = min(max(round(recipe.validation_share * count), 1), count - 1)
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))
     training, held_out = (

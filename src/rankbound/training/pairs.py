@@ -342,9 +342,7 @@ def _blocks(
         block = slice(first, min(first + size, len(names)))
         scores = model.of_topics(torch.from_numpy(index[block])).clone()
         if not bool(torch.isfinite(scores).all()):
-            raise ValueError(
-                "scores: found numbers that are not finite: the model's weights are too large; train again"
-            )
+            raise ValueError("scores: found some that are not finite: the model's weights are too large; train again")
         own = slice(*np.searchsorted(rows, [block.start, block.stop]).tolist())
         scores[torch.from_numpy(rows[own] - first), torch.from_numpy(items[own])] = -torch.inf
         yield block, scores

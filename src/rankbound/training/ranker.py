@@ -125,10 +125,7 @@ def train_ranker(
     where = torch.device("cpu") if chosen.model in FITTED_MODELS else where
     for given in (lists,) if validation is None else (lists, validation):
         if not isinstance(given, JudgedLists):
-            raise ValueError(
-                f"lists: found {type(given).__name__}, expected judged lists, which rankbound.read_lists returns for a "
-                "file or a data frame"
-            )
+            raise ValueError(f"lists: found {type(given).__name__}, expected judged lists, which read_lists returns")
     lists = weighted(lists, weights, list_weights, chosen)
     if chosen.model in COUNTED:
         return _counted(lists, validation, chosen)
@@ -235,9 +232,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
-                raise ValueError(
-                    f"{name} is {tensor.dtype} with {tensor.numel()} values; expected finite torch.float32"
-                )
+                raise ValueError(f"{name} is {tensor.dtype} with {tensor.numel()} values, expected finite float32")
         weights = {name.removeprefix(WEIGHTS): tensor for name, tensor in tensors.items() if name.startswith(WEIGHTS)}
         model: nn.Module
         # Without memory, as a header may claim any width.
@@ -331,8 +326,7 @@ class Ranker:
         """
         if self.vocabulary is not None:
             raise ValueError(
-                f"features: this ranker is a {self.recipe.model}, which reads topics and items; expected "
-                "score_lists(lists)"
+                f"features: this ranker is a {self.recipe.model}, which reads topics and items: use score_lists"
             )
         is_file = isinstance(features, str | os.PathLike)
         if isinstance(features, Qrels) or (is_file and kind_of(features) != "rows"):
@@ -413,9 +407,7 @@ class Ranker:
                 categorical=list(self.encoding.categories),
             )
         elif columns:
-            raise ValueError(
-                f"{next(iter(columns))}: found beside judged lists, whose columns were named when they were read"
-            )
+            raise ValueError(f"{next(iter(columns))}: found beside judged lists, whose columns were named when read")
         if self.vocabulary is None:
             missing = next((name for name in self.feature_names if name not in lists.feature_names), None)
             if missing is not None:

@@ -298,9 +298,7 @@ def cross_validate(
     drawn = with_negatives(lists, chosen.negatives, chosen.seed) if chosen.negatives else lists
     largest = int(np.diff(drawn.offsets).max(initial=0))
     if not FEWEST_FOLDS <= folds <= largest:
-        raise ValueError(
-            f"folds: found {folds}, expected {FEWEST_FOLDS} to {largest}, the number of items of the largest topic"
-        )
+        raise ValueError(f"folds: found {folds}, expected {FEWEST_FOLDS} to {largest}, the items of the largest topic")
     # Which fold a row is in depends on names, not on the order of rows.
     topics, _, order = sorted_pairs(drawn, Vocabulary.of_lists(drawn))
     fold = np.empty(len(order), np.int64)
