@@ -25,9 +25,7 @@ SUBCOMMANDS = tuple(commands.TABLE["command"])
 
 USAGE_ERROR = 2
 
-OUT_OF_MEMORY = (
-    "out of memory: run fewer steps in parallel, or allow this one more memory (ulimit -v, or mem_mb on a cluster)"
-)
+OUT_OF_MEMORY = "out of memory: run fewer steps in parallel, or allow this one more (ulimit -v, mem_mb on a cluster)"
 SIGNS_OF_MEMORY = re.compile(
     "(cannot|can't) allocate memory|failed to map segment|not enough memory|spawn .*thread", re.IGNORECASE
 )

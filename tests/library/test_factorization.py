@@ -396,7 +396,7 @@ def test_tables_without_anything_to_learn_are_refused() -> None:
     assert len(ranker.score_lists(nothing).scores) == 0
     refuse(
         lambda: ranker.score(np.zeros((2, 2))),
-        r"this ranker is a matrix-factorization, .* expected score_lists\(lists\)",
+        r"a matrix-factorization reads topics and items: call score_lists\(lists\)",
     )
 
 

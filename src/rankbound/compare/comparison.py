@@ -450,11 +450,8 @@ def _on_scores(a: Floats, b: Floats, members: Integers | None, settings: Setting
     differences = a - b
     if len(a) == 1:
         return ["not tested: a test takes more than one topic"]
-    notes = [
-        f"not tested: {name} scores {values[0]:.4g} in every topic"
-        for name, values in zip(names, (a, b), strict=True)
-        if _is_constant(values)
-    ]
+    sides = zip(names, (a, b), strict=True)
+    notes = [f"not tested: {name} scores {own[0]:.4g} in every topic" for name, own in sides if _is_constant(own)]
     if not notes and _is_constant(differences):
         same = "score the same" if abs(differences[0]) <= TIE else f"differ by {differences[0]:.4g}"
         notes = [f"not tested: {names[0]} and {names[1]} {same} in every topic"]

@@ -258,11 +258,8 @@ class Report(Printed):
             "interval": f"{self.settings.confidence * 100:g} % interval",
             "adjusted": f"p ({CORRECTIONS[self.settings.correction]})",
         }
-        for title, columns, rows in (
-            ("", differences, self.rows),
-            ("Between seeds", _TRAININGS, trained),
-            ("Against a margin", _MARGIN, judged),
-        ):
+        seeds, margins = ("Between seeds", _TRAININGS, trained), ("Against a margin", _MARGIN, judged)
+        for title, columns, rows in (("", differences, self.rows), seeds, margins):
             if rows or not title:
                 header = ["", "metric", *(titles.get(name, name) for name in columns)]
                 filled = ([Cells().format(cell, row.found) for cell in columns.values()] for row in rows)
@@ -297,9 +294,8 @@ class Report(Printed):
         """Return which system to take by a metric, and how many topics would tell what is inconclusive."""
         rows = [row for row in self.rows if row.metric == metric]
         pairs = list(filter(any, (row.sides for row in rows)))
-        winners = [
-            name for name in dict.fromkeys(name for name, _ in pairs) if name not in {other for _, other in pairs}
-        ]
+        losers = {other for _, other in pairs}
+        winners = [name for name in dict.fromkeys(name for name, _ in pairs) if name not in losers]
         beaten = {name: ", ".join(other for winner, other in pairs if winner == name) for name in winners}
         advice = []
         if pairs and len(rows) > 1 and "a" not in rows[0].key:

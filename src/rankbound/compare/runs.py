@@ -282,10 +282,8 @@ def rows_of(
     import polars as pl
 
     keys = [name for name in ("topic", *TRAINING, "loss") if name in a.columns and name in b.columns]
-    sides = [
-        side.select(pl.lit(name).alias(SYSTEM), *keys, pl.col(list(metrics)).cast(pl.Float64))
-        for name, side in (("A", a), ("B", b))
-    ]
+    values = pl.col(list(metrics)).cast(pl.Float64)
+    sides = [side.select(pl.lit(name).alias(SYSTEM), *keys, values) for name, side in (("A", a), ("B", b))]
     frame = pl.concat(sides, how="vertical_relaxed")
     rows = []
     for name in metrics:

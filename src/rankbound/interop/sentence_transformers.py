@@ -311,11 +311,8 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the parameters that change the values, for the model card."""
-        return {
-            "metrics": [str(one) for one in self.metrics],
-            "undefined": self.undefined,
-            "always_rerank_positives": self.always_rerank_positives,
-        }
+        texts, positives = list(map(str, self.metrics)), self.always_rerank_positives
+        return {"metrics": texts, "undefined": self.undefined, "always_rerank_positives": positives}
 
     def _evaluation(self, scores: npt.NDArray[np.float64], lists: Sequence[_Judged]) -> Evaluation:
         """Evaluate lists of ranked documents with these scores, each followed by its missing ones."""

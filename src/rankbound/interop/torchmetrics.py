@@ -19,13 +19,7 @@ with needs_extra("torchmetrics"):
     from torchmetrics.utilities import dim_zero_cat
 
 # Processes exchange tensors of one type alone, so that each state has one, whatever the types of the arguments.
-STATES = {
-    "preds": torch.float64,
-    "target": torch.float64,
-    "indexes": torch.int64,
-    "values": torch.float64,
-    "text": torch.int64,
-}
+STATES = dict.fromkeys(("preds", "target", "values"), torch.float64) | dict.fromkeys(("indexes", "text"), torch.int64)
 DEFAULT_POLICY = POLICIES[0]
 
 

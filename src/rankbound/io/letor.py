@@ -447,15 +447,13 @@ def parse_by_kernel(text: bytearray, first: int, layout: Layout) -> pa.Table | N
     return layout.rows(labels[:count], queries[:count], lines[:count], features[:count], made)
 
 
-def _parsed(
-    text: bytearray, first: int, largest_label: int, smallest: int, *arrays: npt.NDArray[Any]
-) -> pa.Array | None:
+def _parsed(text: bytearray, first: int, largest: int, smallest: int, *arrays: npt.NDArray[Any]) -> pa.Array | None:
     """Write labels, queries, line numbers and features of lines, and return their names; None if any is irregular."""
     from rankbound.kernels.text import parse as kernel
 
     n = len(arrays[0])
     names, ends = np.empty(len(text) + _LONGEST_MADE_NAME * n, np.uint8), np.zeros(n + 1, np.int32)
-    count = kernel(np.frombuffer(text, np.uint8), first, largest_label, smallest, *arrays, names, ends)
+    count = kernel(np.frombuffer(text, np.uint8), first, largest, smallest, *arrays, names, ends)
     if count < 0:
         return None
     buffers = pa.py_buffer(ends[: count + 1]), pa.py_buffer(names[: ends[count]].copy())

@@ -122,13 +122,12 @@ def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
     """Join packed tables into one batch of lists."""
     chunks = [batch for table in tables for batch in table.to_batches()]
     items = [chunk.column("items").flatten() for chunk in chunks]
+    labels = [_numbers(chunk.column("relevance").flatten()) for chunk in chunks]
     features = [_features(chunk) for chunk in chunks]
     return JudgedLists(
         topics=[name for chunk in chunks for name in chunk.column("topic").to_pylist()],
         items=pl.Series(pl.from_arrow(pa.chunked_array(items, pa.string()))),
-        relevance=np.concatenate(
-            [np.empty(0, np.int8), *(_numbers(chunk.column("relevance").flatten()) for chunk in chunks)]
-        ),
+        relevance=np.concatenate([np.empty(0, np.int8), *labels]),
         offsets=_limits(chunks),
         features=features[0]
         if len(features) == 1
@@ -215,10 +214,7 @@ def _small(kind: pa.DataType) -> pa.DataType:
 
 
 def pack(
-    tables: Iterable[pa.Table],
-    names: Sequence[str],
-    path: File,
-    on_topics: Callable[[int], None] = lambda count: None,
+    tables: Iterable[pa.Table], names: Sequence[str], path: File, on_topics: Callable[[int], None] = lambda count: None
 ) -> Pack:
     """Write packed tables of features with these names as one Arrow file, atomically.
 

@@ -23,10 +23,7 @@ from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, quoted, sho
 _SHOWN_NAMES = 8
 
 OTHER_NAMES: Mapping[str, Sequence[Sequence[str]]] = {
-    "topic": (
-        ("topic", "topic_id", "query_id", "q_id", "qid", "user_id", "session_id"),
-        ("query", "user", "session"),
-    ),
+    "topic": (("topic", "topic_id", "query_id", "q_id", "qid", "user_id", "session_id"), ("query", "user", "session")),
     "item": (
         ("item", "item_id", "doc_no", "doc_id", "document_id", "corpus_id", "pid", "passage_id", "product_id"),
         ("doc", "document", "passage", "product"),
@@ -409,13 +406,8 @@ def categorical_among(
     """
     if columns.categorical is not None:
         return columns.categorical
-    kinds = table.frame.schema
-    return [
-        name
-        for name in names
-        if isinstance(kinds[name], CATEGORIES)
-        or (kinds[name] == pl.String and notations(table.frame[name]) == {"texts", "words"})
-    ]
+    features = map(table.frame.get_column, names)
+    return [one.name for one in features if isinstance(one.dtype, CATEGORIES) or notations(one) == {"texts", "words"}]
 
 
 def notations(column: pl.Series) -> set[str]:
@@ -592,9 +584,8 @@ def require_distinct_items(
             first, second = sorted(row_numbers[places[:2]].tolist())
             which = f" ({row_name}s {first} and {second})"
         topic = topic if topics is None else topics[topic]
-        raise DataError(
-            f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}; expected each once"
-        )
+        found = f"item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}"
+        raise DataError(f"{where}: {found}; expected each once")
 
 
 def grouped(rows: pl.DataFrame) -> tuple[list[str], npt.NDArray[np.int64], pl.DataFrame]:

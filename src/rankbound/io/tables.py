@@ -164,13 +164,9 @@ def read_intents(source: Any, columns: Columns) -> Qrels:
     table, columns = _read(source, columns)
     names = table.frame.columns
     intent = "intent" if "intent" in names else named("intent", names, table.where) or "intent"
-    rows = {
-        "topic": text(table, columns.topic),
-        "intent": text(table, intent),
-        "item": text(table, columns.items),
-        "relevance": relevance_of(table, columns),
-    }
-    return qrels_by_intent(pl.DataFrame(rows), table.where)
+    roles = {"topic": columns.topic, "intent": intent, "item": columns.items}
+    rows = pl.DataFrame({role: text(table, name) for role, name in roles.items()})
+    return qrels_by_intent(rows.with_columns(relevance=relevance_of(table, columns)), table.where)
 
 
 def read_scores(source: Any) -> Run:
@@ -476,13 +472,12 @@ class TableStream:
         names = [columns.topic, *([columns.items] if has_items else []), *self.feature_names]
         names += [] if columns.labelled is None else [columns.relevance]
         for table in self._file.batches(list(dict.fromkeys(names))):
+            values, _ = matrix(table, self.feature_names, (), columns.keep_missing)
             rows = {
                 "topic": self._topics.number(text(table, columns.topic)),
                 "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
                 "relevance": relevance_of(table, columns),
-                "features": vectors(
-                    matrix(table, self.feature_names, (), columns.keep_missing)[0], len(self.feature_names)
-                ),
+                "features": vectors(values, len(self.feature_names)),
                 "row": table.row_numbers(),
             }
             self._shadows.read_rows(table, rows["relevance"])
@@ -506,11 +501,8 @@ class TableStream:
                 parts = [file.get_batch(index) for index in range(file.num_record_batches)]
                 places = [np.searchsorted(part.column("topic").to_numpy(), limits).tolist() for part in parts]
                 for ends in zip(*map(itertools.pairwise, places), strict=True):
-                    slices = [
-                        part.slice(start, stop - start)
-                        for part, (start, stop) in zip(parts, ends, strict=True)
-                        if stop > start
-                    ]
+                    own = zip(parts, ends, strict=True)
+                    slices = [part.slice(start, stop - start) for part, (start, stop) in own if stop > start]
                     yield _sorted(pa.Table.from_batches(slices))
 
 

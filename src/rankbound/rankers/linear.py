@@ -156,11 +156,8 @@ class Violations:
             limits[-1][merged[merged >= n] - n] = np.cumsum(merged < n)[merged >= n]
         for grade in range(pairs.n_grades):
             at = pairs.grades == grade
-            for row, counted, low, high in (
-                (0, ranked < grade, start, limits[0]),
-                (2, ranked > grade, limits[1], stop),
-            ):
-                for place, summed in ((row, counted), (row + 1, counted * values[order])):
+            for row, worse, low, high in ((0, ranked < grade, start, limits[0]), (2, ranked > grade, limits[1], stop)):
+                for place, summed in ((row, worse), (row + 1, worse * values[order])):
                     total = np.append(0.0, np.cumsum(summed))
                     sums[place, at] = total[high[at]] - total[low[at]]
         return sums

@@ -39,9 +39,7 @@ def objective_of(recipe: Recipe) -> RankingLoss:
     objective = loss(recipe.loss, recipe.bound, recipe.temperature)
     if recipe.model in ("adarank", "coordinate-ascent"):
         if not isinstance(objective, SmoothLoss):
-            raise ValueError(
-                f"loss: found {recipe.loss} beside the model {recipe.model}, which maximises a metric, such as AP"
-            )
+            raise ValueError(f"loss: found {recipe.loss} beside {recipe.model}, which maximises a metric, such as AP")
         if not objective.metric.higher_is_better:
             raise ValueError(f"loss: found {recipe.loss}, of which lower is better; expected a metric to maximise")
     return objective

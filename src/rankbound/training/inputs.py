@@ -207,9 +207,7 @@ def weighted(lists: JudgedLists, weights: Any, list_weights: Any, recipe: Recipe
         if getattr(lists, name) is not None and recipe.model in PAIR_MODELS:
             raise ValueError(f"{name}: found weights beside the model {recipe.model}, whose training has none")
     if lists.weights is not None and recipe.model in FITTED_MODELS:
-        raise ValueError(
-            f"weights: found weights of items beside the model {recipe.model}, which has list_weights alone"
-        )
+        raise ValueError(f"weights: found weights of items beside the model {recipe.model}, which has list_weights")
     return lists
 
 

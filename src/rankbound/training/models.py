@@ -132,11 +132,8 @@ class AttentionScorer(nn.Module):
             )
         sizes = torch.unique(lists.sizes).tolist()
         firsts = [lists.offsets[:-1][lists.sizes == size] for size in sizes]
-        groups = [
-            first[:, None] + torch.arange(size, device=first.device)
-            for first, size in zip(firsts, sizes, strict=True)
-            if size
-        ]
+        of_sizes = zip(firsts, sizes, strict=True)
+        groups = [first[:, None] + torch.arange(size, device=first.device) for first, size in of_sizes if size]
         rows = torch.cat([features.new_zeros(0, dtype=torch.int64), *(group.flatten() for group in groups)])
         # Lists of one size stand together from here on.
         hidden = self.layers(features.index_select(0, rows))

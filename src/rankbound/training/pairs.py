@@ -14,7 +14,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -23,7 +22,7 @@ from rankbound.evaluation import POLICIES, Evaluation, judged_by, needs_intents,
 from rankbound.io.files import needs_extra
 from rankbound.io.judged import JudgedLists, Qrels, Run, name_column, repeated
 from rankbound.io.ragged import Indices
-from rankbound.kernels.formulas import cases_of
+from rankbound.kernels.formulas import Array, Floats, Mask, cases_of
 from rankbound.lazy import pa
 from rankbound.lists import Lists, as_tensor, on_cpu
 from rankbound.metrics import Metric
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from rankbound.training.ranker import Ranker
 
 Excluded = Qrels | Sequence[Qrels]
-Mask = npt.NDArray[np.bool_]
-
 DENSE = 0.5
 """Share of all items from which the rest is listed, since few draws would be new."""
 
@@ -255,7 +252,7 @@ def evaluate_catalogue(
     if judged.unjudged is not None:
         relevance = np.where(judged.unjudged, POOLED, relevance)
     topics = np.repeat(np.arange(len(test.topics)), np.diff(test.offsets))
-    values: dict[str, list[npt.NDArray[np.float64]]] = {str(one): [] for one in chosen}
+    values: dict[str, list[Floats]] = {str(one): [] for one in chosen}
     for block, scores in _blocks(ranker, vocabulary, test.topics, exclude, unknown):
         rows = slice(*test.offsets[[block.start, block.stop]])
         run = _judged(test.topics[block], scores, topics[rows] - block.start, items[rows], relevance[rows])
@@ -265,9 +262,7 @@ def evaluate_catalogue(
     return Evaluation(list(test.topics), joined, [], [])
 
 
-def _judged(
-    names: Sequence[str], scores: Tensor, topics: Indices, items: Indices, relevance: npt.NDArray[np.float64]
-) -> JudgedRun:
+def _judged(names: Sequence[str], scores: Tensor, topics: Indices, items: Indices, relevance: Floats) -> JudgedRun:
     """Return the rankings of all items with their judgements; excluded and unknown judged items come last.
 
     Items without a judgement are alike, so that their scores are sorted without their places, which is fast.
@@ -435,7 +430,7 @@ class Vocabulary:
         return cls(*known)
 
 
-def folds_within(topics: Indices, relevance: npt.NDArray[np.generic], folds: int, seed: int) -> Indices:
+def folds_within(topics: Indices, relevance: Array, folds: int, seed: int) -> Indices:
     """Return the fold of each pair, from 0; every topic begins at a random one. Draws depend on the pairs' order."""
     generator = np.random.default_rng(derive_seed("folds within topics", seed))
     order, place = _dealt(topics, relevance, generator)
@@ -445,9 +440,7 @@ def folds_within(topics: Indices, relevance: npt.NDArray[np.generic], folds: int
     return fold
 
 
-def held_out_within(
-    topics: Indices, items: Indices, relevance: npt.NDArray[np.generic], share: float, seed: int
-) -> Mask:
+def held_out_within(topics: Indices, items: Indices, relevance: Array, share: float, seed: int) -> Mask:
     """Return a mask of pairs to hold out, about `share` of each topic's. Draws depend on the pairs' order.
 
     Pairs whose topic or item would have no other pair left to learn from are not held out.
@@ -463,9 +456,7 @@ def held_out_within(
     return held
 
 
-def _dealt(
-    topics: Indices, relevance: npt.NDArray[np.generic], generator: np.random.Generator
-) -> tuple[Indices, Indices]:
+def _dealt(topics: Indices, relevance: Array, generator: np.random.Generator) -> tuple[Indices, Indices]:
     """Return the order by topic, label and chance, and each pair's place in its topic in that order."""
     order = np.lexsort((generator.random(len(topics)), relevance, topics))
     sizes = np.bincount(topics)

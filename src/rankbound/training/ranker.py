@@ -325,9 +325,7 @@ class Ranker:
             DataError: a column has a value that the ranker cannot read; the message names it.
         """
         if self.vocabulary is not None:
-            raise ValueError(
-                f"features: this ranker is a {self.recipe.model}, which reads topics and items: use score_lists"
-            )
+            raise ValueError(f"features: a {self.recipe.model} reads topics and items: call score_lists(lists)")
         is_file = isinstance(features, str | os.PathLike)
         if isinstance(features, Qrels) or (is_file and kind_of(features) != "rows"):
             return self.score_lists(features).scores

@@ -410,12 +410,8 @@ def _means(values: Any, group: Indices, count: int) -> Any:
 
 def _split(lists: JudgedLists, tested: Mask, held: Mask | None, name: str) -> Split:
     known = ~tested if held is None else ~(tested | held)
-    return Split(
-        training=picked(lists, known),
-        validation=None if held is None else picked(lists, held),
-        test=picked(lists, tested),
-        name=name,
-    )
+    validation = None if held is None else picked(lists, held)
+    return Split(training=picked(lists, known), validation=validation, test=picked(lists, tested), name=name)
 
 
 def _read(
