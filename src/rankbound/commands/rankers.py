@@ -237,11 +237,10 @@ def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> 
 
     means = found.evaluate(metrics)
     by_fold = found.evaluate_folds(metrics)
+    columns = zip(found.folds, found.rankers, found.seconds, *by_fold.values(), strict=True)
     rows = [
         (number, len(topics), *map(shown, values), ranker.record["epoch"], f"{seconds:.1f}")
-        for number, (topics, ranker, seconds, *values) in enumerate(
-            zip(found.folds, found.rankers, found.seconds, *by_fold.values(), strict=True), start=1
-        )
+        for number, (topics, ranker, seconds, *values) in enumerate(columns, start=1)
     ]
     folds = aligned([("fold", "topics", *by_fold, "epoch", "seconds"), *rows])
     counts = f"{quantity(len(rows), 'fold')}, {quantity(len(means.topics), 'topic')}"
@@ -334,11 +333,7 @@ def _report_columns(path: Path, lists: "JudgedLists | Pack") -> None:
 
 
 def _require_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before the work whose result it will hold.
-
-    Raises:
-        OutputError: its folder cannot be made or written, or a folder has its name.
-    """
+    """Raise OutputError for a file that cannot be written, before the work whose result it will hold."""
     from rankbound.io.atomic import temporary_beside
 
     with temporary_beside(path, path.suffix):

@@ -123,11 +123,9 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"], "Report"]) -> None:
-    """Print the report of a comparison with the settings, and in the format, of the flags.
+    """Print the report of a comparison with the settings, and in the format, of the flags; ConfigError for wrong ones.
 
-    Raises:
-        RankboundError: a library of the extra `statistics` is missing.
-        ConfigError: a margin that is not a number, or settings that cannot be.
+    Without the extra `statistics`, RankboundError names it.
     """
     from rankbound.io.files import needs_extra
 

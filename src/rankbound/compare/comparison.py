@@ -340,11 +340,7 @@ def _in_errors(freedom: float) -> float:
 
 
 def against_margin(estimate: Estimate, margin: float, covers: str, higher_is_better: bool = True) -> MarginTest:
-    """Test an estimated difference for non-inferiority and equivalence.
-
-    Raises:
-        ValueError: the margin is not a finite number above 0.
-    """
+    """Test an estimated difference for non-inferiority and equivalence; ValueError unless the margin is above 0."""
     if not (margin > 0 and math.isfinite(margin)):
         raise ValueError(f"margin: found {margin}, expected a number above 0, in units of the metric")
     above, below = estimate.p_above(-margin), estimate.p_below(margin)

@@ -242,10 +242,8 @@ def compare_sources(
 ) -> Report:
     """Compare all pairs of systems or only, `with_last`, all others with the last one; one correction for all tests.
 
-    The `labels` of systems in rows and notes are by default A and B for two, or short names of files.
-
-    Raises:
-        DataError: one of two systems has folds or seeds, and the other has none.
+    The `labels` of systems in rows and notes are by default A and B for two, or short names of files. DataError if one
+    of two systems has folds or seeds, and the other has none.
     """
     last = len(names) - 1
     pairs = [pair for pair in combinations(range(len(names)), 2) if not with_last or pair[1] == last]
@@ -316,9 +314,7 @@ def _source_of_file(path: Path) -> Source:
     """Read scores from CSV (as `rankbound evaluate --csv` writes), TSV or parquet with a column `topic`.
 
     All numeric columns except `fold` and `seed` are metrics; those without a name are the index of a data frame.
-
-    Raises:
-        DataError: the file cannot be read, or has no per-topic scores.
+    DataError for a file that cannot be read, or has no per-topic scores.
     """
     import polars as pl
 

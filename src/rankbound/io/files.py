@@ -464,10 +464,7 @@ def needs_extra(name: str) -> Iterator[None]:
 def kind_of(source: Any) -> str:
     """Return `frame`, or of a file by its name and columns, `json`, `packed`, `rows` or `text`, which is any other.
 
-    The `rows` are a table with a row per item.
-
-    Raises:
-        DataError: a directory, or a file that cannot be read.
+    The `rows` are a table with a row per item. DataError for a directory, or a file that cannot be read.
     """
     if not isinstance(source, str | os.PathLike):
         return "frame"

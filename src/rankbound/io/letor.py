@@ -77,10 +77,7 @@ def read_letor(path: File, features: Sequence[str] | None = None, groups: File |
     """Read a LETOR file; its features are named 1, 2, ... up to the largest index.
 
     `features` selects some of them; selected features that no line has are 0. `groups` is a file with the numbers of
-    lines of each query, whose ids the lines then lack.
-
-    Raises:
-        DataError: the file cannot be read, or a line is malformed; the message names line and token.
+    lines of each query, whose ids the lines then lack. DataError names line and token of a malformed line.
     """
     try:
         chunks: list[Chunk] = []
@@ -463,8 +460,7 @@ def _parsed(text: bytearray, first: int, largest: int, smallest: int, *arrays: n
 def parse_lines(text: bytes | bytearray, first: int, layout: Layout, where: str) -> pa.Table:
     """Return the rows of whole lines, numbered from `first`; slow, and accepts whatever is unambiguous.
 
-    Raises:
-        DataError: a line is malformed; the message names its number and the token.
+    DataError names the number and the token of a malformed line.
     """
     numbers, label, query, names = list[int](), list[int](), list[int](), list[str]()
     features = np.zeros((text.count(b"\n"), layout.known.width), np.float32)

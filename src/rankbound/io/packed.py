@@ -58,11 +58,7 @@ class Pack:
 
 
 def is_packed(path: File) -> bool:
-    """Return True for an Arrow file, and for parquet with a row per topic: lists of items and lists of features.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
+    """Return True for an Arrow file, and for parquet with lists of items and of features; DataError if unreadable."""
     if Path(path).suffix == ARROW:
         return True
     with readable(path):
@@ -74,11 +70,8 @@ def is_packed(path: File) -> bool:
 def read_packed(path: File, features: Sequence[str] | None = None) -> JudgedLists:
     """Read the lists of a packed file; its features are named 1, 2, ... unless an Arrow file names them.
 
-    Those of an Arrow file stay in it: the array is read-only.
-
-    Raises:
-        DataError: the file is damaged, lacks a column, or holds nulls or values that are not finite numbers; the
-            message names the column and the item.
+    Those of an Arrow file stay in it: the array is read-only. DataError names the column, and the item, of a damaged
+    file, one without a column, and one with nulls or values that are not finite numbers.
     """
     is_mapped = Path(path).suffix == ARROW
     if is_mapped:

@@ -121,8 +121,7 @@ class IrregularFile(Exception):
 def read_parts(path: File) -> Iterator[Run]:
     """Yield a run of regular lines in parts, each of whole topics, in the memory of one part.
 
-    Raises:
-        IrregularFile: the lines are of other columns, not regular, or those of a topic are apart.
+    IrregularFile for lines of other columns, lines that are not regular, and a topic whose lines are apart.
     """
     known, held = set[str](), pl.DataFrame()
     for rows in _regular_parts(path, _RUN, ("score", "rank")):

@@ -118,10 +118,7 @@ class Columns:
     def found_in(self, names: Sequence[str], where: str) -> "Columns":
         """Return the columns as a table calls them: those that have their default names here may have others there.
 
-        Unless the table is `labelled`, relevance labels have no other name.
-
-        Raises:
-            DataError: a table has two names of one column.
+        Unless the table is `labelled`, relevance labels have no other name. DataError for two names of one column.
         """
         found: dict[str, Any] = {"topic": self.topic, "item": self.items, "relevance": self.relevance}
         others = [name for name in names if name not in (*(self.features or ()), *found.values())]
@@ -603,8 +600,7 @@ def run_of(
 ) -> Run:
     """Return the run of rows; `texts` returns the scores as they are written in a file.
 
-    Raises:
-        DataError: a topic has an item twice, or scores that differ, but are equal in double precision.
+    DataError for an item twice in a topic, and for scores of one that differ, but are equal in double precision.
     """
     topics, offsets, order = by_topic(topic)
     with naming(where):
@@ -638,10 +634,7 @@ def qrels_of(rows: tuple[Sequence[str], npt.NDArray[np.int64], pl.DataFrame], in
 def qrels_by_intent(rows: pl.DataFrame, where: str) -> Qrels:
     """Return the judgements of rows with the columns topic, intent, item (all text) and relevance.
 
-    The relevance of an item is the highest that it has to an intent.
-
-    Raises:
-        DataError: an item is judged twice by one intent of a topic.
+    The relevance of an item is the highest that it has to an intent. DataError for one that an intent judges twice.
     """
     twice = rows.filter(pl.struct("topic", "intent", "item").is_duplicated())
     if len(twice):

@@ -65,12 +65,8 @@ def pair_inputs(
     _require_recurring(lists, recipe.model)
     label = float(lists.relevance[0])
     if bool((lists.relevance == label).all()) and not (recipe.negatives and label > 0):
-        advice = (
-            "add rows of items with relevance 0, or draw some for each relevant item by negatives=3 (on the command "
-            "line: --negatives 3)"
-            if label > 0
-            else "expected relevant items, with labels above 0"
-        )
+        more = "add rows of items with relevance 0, or draw some by negatives=3 (on the command line: --negatives 3)"
+        advice = more if label > 0 else "expected relevant items, with labels above 0"
         raise DataError(f"all {len(lists.items)} relevance labels are {label:g}, so that no order is better: {advice}")
     once = recipe.negative_sampling == "once"
     drawn = with_negatives(lists, recipe.negatives, recipe.seed) if recipe.negatives and once else lists

@@ -396,14 +396,9 @@ class Ranker:
             ValueError: as `score`, or another value of `unknown`.
         """
         if not isinstance(lists, Qrels):
-            lists = read_lists(
-                lists,
-                **columns,
-                features=self.feature_names,
-                labelled=None,
-                missing_features="refuse" if self.encoding.missing == "refuse" else "keep",
-                categorical=list(self.encoding.categories),
-            )
+            missing = "refuse" if self.encoding.missing == "refuse" else "keep"
+            own = dict[str, Any](features=self.feature_names, categorical=list(self.encoding.categories))
+            lists = read_lists(lists, **columns, **own, labelled=None, missing_features=missing)
         elif columns:
             raise ValueError(f"{next(iter(columns))}: found beside judged lists, whose columns were named when read")
         if self.vocabulary is None:
