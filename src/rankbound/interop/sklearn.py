@@ -19,7 +19,7 @@ from rankbound.training.recipe import PAIR_MODELS, Recipe
 with needs_extra("data"):
     import polars as pl
 
-    from rankbound.io.table_columns import CATEGORIES, Table, by_topic, matrix
+    from rankbound.io.table_columns import CATEGORIES, Table, by_topic
 with needs_extra("sklearn"):
     from sklearn.base import BaseEstimator
     from sklearn.utils.validation import (
@@ -174,7 +174,7 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         names = list(map(str, frame.columns))
         known = list(self.ranker_.encoding.categories) if not is_fit else None
         own = [name for name in names if isinstance(frame.schema[name], CATEGORIES)] if known is None else known
-        values, categories = matrix(Table(frame, "X", "row", 0), names, own, keeps)
+        values, categories = Table(frame, "X", "row", 0).matrix(names, own, keeps)
         grades = np.empty(0)
         if is_fit:
             grades = check_array(column_or_1d(y), ensure_2d=False)

@@ -35,26 +35,16 @@ from rankbound.io.table_columns import (
     Columns,
     Table,
     by_topic,
-    categorical_among,
-    item_names,
-    matrix,
-    moments_of,
     named,
     notations,
-    numbers,
     qrels_by_intent,
     refuse,
-    relevance_of,
-    require_columns,
     require_distinct_items,
     require_ranks,
     rows_of,
     rows_of_judgements,
     run_of,
-    text,
     told_apart,
-    weights_in,
-    weights_of_topics,
 )
 from rankbound.lazy import pa, pq
 from rankbound.texts import LONGEST_VALUE, quoted, shortened
@@ -96,20 +86,20 @@ def read_judged(source: Any, columns: Columns) -> JudgedLists:
     DataError names line and column.
     """
     table, columns = _read(source, columns)
-    require_columns(table, columns)
-    topics, offsets, order = by_topic(text(table, columns.topic))
+    table.require(columns)
+    topics, offsets, order = by_topic(table.text(columns.topic))
     names, left_out = list(columns.features or ()), dict[str, str]()
     if columns.features is None:
         written = table.written or {column.name: notations(column) for column in table.frame.get_columns()}
         others, by_type = (*columns.roles, *columns.exclude), columns.categorical is None
         names, left_out = told_apart(table.frame.schema, written, others, columns.categorical or (), by_type)
-    items, relevance = item_names(table, columns), relevance_of(table, columns)
-    values, categories = matrix(table, names, categorical_among(table, columns, names), columns.keep_missing)
-    weights, row_numbers = weights_in(table, columns.weights) if columns.weights else None, table.row_numbers()
+    items, relevance = table.item_names(columns), table.relevance(columns)
+    values, categories = table.matrix(names, table.categorical(columns, names), columns.keep_missing)
+    weights, row_numbers = table.weights(columns.weights) if columns.weights else None, table.row_numbers()
     # Chosen features are taken as they are.
     shadows = Shadows(names if columns.features is None else (), categories)
     shadows.read_rows(table, relevance)
-    list_weights = weights_of_topics(table, columns, topics, offsets, order)
+    list_weights = table.weights_of_topics(columns, topics, offsets, order)
     if order is not None:
         items, relevance, values, row_numbers = items[order], relevance[order], values[order], row_numbers[order]
         weights = weights if weights is None else weights[order]
@@ -148,14 +138,14 @@ def read_features(
                 f"features: the {table.where} has no column {name!r}; expected columns with the names of the ranker's "
                 f"features ({known}), or an array with columns in that order"
             )
-    return matrix(table, names, categorical, keep_missing)
+    return table.matrix(names, categorical, keep_missing)
 
 
 def read_moments(source: Any, columns: Columns, name: str) -> pl.Series:
     """Read a table's column of times, numbers or datetimes, a row for each item of `read_judged`, in that order."""
     table, columns = _read(source, columns)
-    moments = moments_of(table, name)
-    _, _, order = by_topic(text(table, columns.topic))
+    moments = table.moments(name)
+    _, _, order = by_topic(table.text(columns.topic))
     return moments if order is None else moments[order]
 
 
@@ -165,8 +155,8 @@ def read_intents(source: Any, columns: Columns) -> Qrels:
     names = table.frame.columns
     intent = "intent" if "intent" in names else named("intent", names, table.where) or "intent"
     roles = {"topic": columns.topic, "intent": intent, "item": columns.items}
-    rows = pl.DataFrame({role: text(table, name) for role, name in roles.items()})
-    return qrels_by_intent(rows.with_columns(relevance=relevance_of(table, columns)), table.where)
+    rows = pl.DataFrame({role: table.text(name) for role, name in roles.items()})
+    return qrels_by_intent(rows.with_columns(relevance=table.relevance(columns)), table.where)
 
 
 def read_scores(source: Any) -> Run:
@@ -176,12 +166,12 @@ def read_scores(source: Any) -> Run:
     score = "score" if "score" in names else named("score", names, table.where) or "score"
     if is_ranked := score not in names and "rank" in names:
         score = "rank"
-    topic, item, scores = text(table, columns.topic), text(table, columns.items), numbers(table, score)
+    topic, item, scores = table.text(columns.topic), table.text(columns.items), table.numbers(score)
     if is_ranked:
         return run_of(topic, item, -require_ranks(scores, table.where), table.where)
 
     def texts() -> pl.Series:
-        return text(_read(source, Columns(), score)[0], score)
+        return _read(source, Columns(), score)[0].text(score)
 
     # Beside fractions, whole numbers are read as doubles.
     is_written = table.row_name == "line" and scores.dtype.kind == "f"
@@ -408,8 +398,8 @@ class TableStream:
         self._file = (_Parquet if is_parquet else _Csv)(path, columns)
         for table in self._file.look():
             if not self._topics.sizes:
-                require_columns(replace(table, frame=pl.DataFrame(schema=self._file.types)), columns)
-            self._topics.count(text(table, columns.topic))
+                replace(table, frame=pl.DataFrame(schema=self._file.types)).require(columns)
+            self._topics.count(table.text(columns.topic))
         if not self._topics.sizes:
             raise DataError(f"{path}: there are no rows in it; expected a row for each item")
         self.feature_names, self.left_out = list(columns.features or ()), dict[str, str]()
@@ -472,11 +462,11 @@ class TableStream:
         names = [columns.topic, *([columns.items] if has_items else []), *self.feature_names]
         names += [] if columns.labelled is None else [columns.relevance]
         for table in self._file.batches(list(dict.fromkeys(names))):
-            values, _ = matrix(table, self.feature_names, (), columns.keep_missing)
+            values, _ = table.matrix(self.feature_names, (), columns.keep_missing)
             rows = {
-                "topic": self._topics.number(text(table, columns.topic)),
-                "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
-                "relevance": relevance_of(table, columns),
+                "topic": self._topics.number(table.text(columns.topic)),
+                "item": table.item_names(columns).to_arrow().cast(pa.large_string()),
+                "relevance": table.relevance(columns),
                 "features": vectors(values, len(self.feature_names)),
                 "row": table.row_numbers(),
             }

@@ -449,10 +449,10 @@ def _moment(at: Any, moments: Any, time: str) -> Any:
     """Return a moment as the times of a column are in memory."""
     import polars as pl
 
-    from rankbound.io.table_columns import Table, moments_of
+    from rankbound.io.table_columns import Table
 
     try:
-        moment = moments_of(Table(pl.DataFrame({time: [at]}), "at", "row", 0), time)
+        moment = Table(pl.DataFrame({time: [at]}), "at", "row", 0).moments(time)
     except DataError:
         moment = pl.Series([None])
     zones = [getattr(one.dtype, "time_zone", None) is None for one in (moment, moments)]
