@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rankbound.errors import DataError, naming
-from rankbound.io.judged import Intents, Qrels, Run, name_column, refuse_rounded
+from rankbound.io.judged import Array, Intents, Qrels, Run, name_column, refuse_rounded
 from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, quoted, shortened
 
 _SHOWN_NAMES = 8
@@ -60,6 +60,9 @@ _NO_NAME = re.compile(r"|Unnamed: \d+(\.\d+)*(_level_\d+)?|_duplicated_\d+|__ind
 
 # At most as many digits as a double has, and Python reads.
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,400}\s*")
+
+Categories = Collection[str] | Mapping[str, Sequence[str]]
+"""The names of categorical features, perhaps with their known categories."""
 
 CATEGORIES = (pl.Categorical, pl.Enum)
 """The types of columns that hold categories whatever their names."""
@@ -109,7 +112,7 @@ class Columns:
     list_weights: str | None = None
     grades: Mapping[str, float] | None = None
     exclude: Sequence[str] = ()
-    categorical: Collection[str] | Mapping[str, Sequence[str]] | None = None
+    categorical: Categories | None = None
     keep_missing: bool = False
     features: Sequence[str] | None = None
     labelled: bool | None = True
@@ -227,7 +230,7 @@ class Table:
             return self.text(columns.items)
         return self.text(columns.topic) + "-" + pl.Series(self.row_numbers()).cast(pl.String)
 
-    def relevance(self, columns: Columns) -> npt.NDArray[Any]:
+    def relevance(self, columns: Columns) -> Array:
         """Return the relevance labels, numbers from 0; those that a table may lack, or that are not read, are 0.
 
         In judgements, a column of scores holds whole numbers: it may be that of a run.
@@ -239,7 +242,7 @@ class Table:
             others = ~labels.is_in(list(grades)).fill_null(False)
             self._refuse_where(others, columns.relevance, labels, f"expected one of the grades {known}")
             place = labels.replace_strict(list(grades), np.arange(len(grades)), return_dtype=pl.Int64).to_numpy()
-            relevance: npt.NDArray[Any] = np.array(list(grades.values()))[place]
+            relevance: Array = np.array(list(grades.values()))[place]
             return relevance
         relevance = self.numbers(columns.relevance, WAYS_OF_LABELS)
         fraction = relevance != np.floor(relevance)
@@ -251,7 +254,7 @@ class Table:
         self._refuse_where(wrong, columns.relevance, relevance, f"expected {expected}")
         return relevance
 
-    def weights(self, name: str) -> npt.NDArray[Any]:
+    def weights(self, name: str) -> Array:
         """Return a column of weights, numbers from 0; DataError for another value."""
         weights = self.numbers(name)
         self._refuse_where(weights < 0, name, weights, "expected weights from 0")
@@ -259,7 +262,7 @@ class Table:
 
     def weights_of_topics(
         self, columns: Columns, topics: Sequence[str], offsets: npt.NDArray[np.int64], order: Any
-    ) -> npt.NDArray[Any] | None:
+    ) -> Array | None:
         """Return the weight of each topic, if there is a column of them; DataError for one with two different weights.
 
         `order` are the places of the topics' rows in the table, or None.
@@ -276,10 +279,10 @@ class Table:
                 f"{topic} begins with {weights[firsts[at]]}; expected one weight for all rows of a topic: a weight of "
                 "each row is named by `weights` (on the command line: --weights NAME)"
             )
-        of_topics: npt.NDArray[Any] = weights[rows[offsets[:-1]]]
+        of_topics: Array = weights[rows[offsets[:-1]]]
         return of_topics
 
-    def numbers(self, name: str, ways: tuple[str, str] = ("", "")) -> npt.NDArray[Any]:
+    def numbers(self, name: str, ways: Sequence[str] = ("", "")) -> Array:
         """Return a column of finite numbers, whole ones as int64, others as floats; `ways` as in `refuse`."""
         column = self._numeric(name, ways=ways)
         is_whole = column.dtype.is_integer() or (isinstance(column.dtype, pl.Decimal) and column.dtype.scale == 0)
@@ -310,10 +313,7 @@ class Table:
         return moments
 
     def matrix(
-        self,
-        names: Sequence[str],
-        categorical: Collection[str] | Mapping[str, Sequence[str]] = (),
-        keep_missing: bool = False,
+        self, names: Sequence[str], categorical: Categories = (), keep_missing: bool = False
     ) -> tuple[npt.NDArray[np.float32], dict[str, list[str]]]:
         """Return columns of finite numbers, `(n_rows, n_names)`, row by row as models read them, and their categories.
 
@@ -363,7 +363,7 @@ class Table:
             raise DataError(f"{self.where}: column {name!r} is {column.dtype}, {expected}")
         return column.cast(pl.String)
 
-    def categorical(self, columns: Columns, names: Sequence[str]) -> Collection[str] | Mapping[str, Sequence[str]]:
+    def categorical(self, columns: Columns, names: Sequence[str]) -> Categories:
         """Return the features whose values are categories.
 
         Where `categorical` does not name them, a type may say so, and text without any number that is chosen.
@@ -395,7 +395,7 @@ class Table:
         hint = "; the first line must name the columns" if any(map(is_number, columns)) else ""
         return f"{self.where}: there is no column {name!r}; it has {shown or 'none'}{hint}"
 
-    def _numeric(self, name: str, keep_missing: bool = False, ways: tuple[str, str] = ("", "")) -> pl.Series:
+    def _numeric(self, name: str, keep_missing: bool = False, ways: Sequence[str] = ("", "")) -> pl.Series:
         column = self._column(name)
         if column.dtype == pl.Boolean:
             return column.cast(pl.Int8)
@@ -422,7 +422,7 @@ def named(role: str, names: Sequence[str], where: str) -> str | None:
     return None
 
 
-def require_ranks(ranks: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
+def require_ranks(ranks: Array, where: str) -> Array:
     """Return ranks; DataError for other than whole numbers from 0."""
     for wrong in ranks[(ranks < 0) | (ranks != np.floor(ranks))][:1]:
         raise DataError(f"{where}: found rank {wrong}, expected whole numbers from 1")
@@ -491,11 +491,7 @@ _RESERVED_AS = {_letters(name): what for what, names in RESERVED.items() for nam
 
 
 def refuse(
-    tables: Iterable[Table],
-    name: str,
-    ways: tuple[str, str] = ("", ""),
-    keep_missing: bool = False,
-    texts: bool = False,
+    tables: Iterable[Table], name: str, ways: Sequence[str] = ("", ""), keep_missing: bool = False, texts: bool = False
 ) -> None:
     """Raise DataError for the first value of a column, over all batches, that is not a finite number.
 
@@ -576,11 +572,7 @@ def grouped(rows: pl.DataFrame) -> tuple[list[str], npt.NDArray[np.int64], pl.Da
 
 
 def run_of(
-    topic: pl.Series,
-    item: pl.Series,
-    scores: npt.NDArray[Any],
-    where: str,
-    texts: Callable[[], pl.Series] | None = None,
+    topic: pl.Series, item: pl.Series, scores: Array, where: str, texts: Callable[[], pl.Series] | None = None
 ) -> Run:
     """Return the run of rows; `texts` returns the scores as they are written in a file.
 
@@ -660,7 +652,7 @@ def intents_of(source: Mapping[Any, Mapping[Any, Any]]) -> Qrels:
     return qrels_by_intent(pl.DataFrame(rows, schema=schema, orient="row"), "the judgements")
 
 
-def rows_of(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
+def rows_of(lists: Run | Qrels, **values: Array) -> pl.DataFrame:
     """Return the items of lists as rows with the columns topic and item, and those of `values`."""
     topic = name_column(lists.topics)[np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))]
     return pl.DataFrame({"topic": topic, "item": name_column(lists.items), **values})

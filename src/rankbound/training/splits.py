@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rankbound.training.trainer import Epoch
 
 Mask = npt.NDArray[np.bool_]
+OnEpoch = Callable[["Epoch"], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +250,7 @@ def cross_validate(
     weights: "ArrayLike | None" = None,
     list_weights: "ArrayLike | None" = None,
     device: str = "auto",
-    on_epoch: Callable[["Epoch"], None] = lambda epoch: None,
+    on_epoch: OnEpoch = lambda epoch: None,
     **recipe: Any,
 ) -> CrossValidated:
     """Train a ranker for each fold on the topics outside of it, and score the fold's topics by it.
@@ -317,11 +318,7 @@ def cross_validate(
 
 
 def cross_validate_splits(
-    splits: Iterable[Split],
-    *,
-    device: str = "auto",
-    on_epoch: Callable[["Epoch"], None] = lambda epoch: None,
-    **recipe: Any,
+    splits: Iterable[Split], *, device: str = "auto", on_epoch: OnEpoch = lambda epoch: None, **recipe: Any
 ) -> CrossValidated:
     """Train a ranker on each of some given splits, and score the split's test lists by it.
 
@@ -352,11 +349,7 @@ def cross_validate_splits(
 
 
 def _tested(
-    splits: Iterable[Split],
-    recipe: Mapping[str, Any],
-    device: str,
-    on_epoch: Callable[["Epoch"], None],
-    topics: Sequence[str] = (),
+    splits: Iterable[Split], recipe: Mapping[str, Any], device: str, on_epoch: OnEpoch, topics: Sequence[str] = ()
 ) -> CrossValidated:
     """Train and score in each split; the lists of the result are in the order of `topics`, others of appearance."""
     import polars as pl
