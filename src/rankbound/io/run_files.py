@@ -55,10 +55,94 @@ from rankbound.texts import LARGEST_EXACT, is_number, quoted
 
 @dataclass(frozen=True)
 class _Layout:
-    """The fields of a line, and which of them is its number."""
+    """The fields of a line, and which of them is its number: what the rows of a file of such lines are."""
 
     fields: Sequence[str]
     number: str = "score"
+
+    def rows(self, data: bytes, path: File) -> pl.DataFrame:
+        """Return the fields of the lines, all text, and the column `number`: the score or relevance as a number."""
+        # A search for the end of a line is much faster than one for its beginning.
+        comment = re.compile(rb"\n[ \t]*#[^\n]*")
+        has_hashes = b"#" in data and bool(comment.match(b"\n" + data[:_START_BYTES]) or comment.search(data))
+
+        def without_comment(match: re.Match[bytes]) -> bytes:
+            """Return a line that begins with `#` if it is one of a topic whose name does, as a tag of posts."""
+            tokens = match[0].decode("utf-8", "replace").split()
+            is_row = tokens[0] != "#" and len(tokens) == len(self.fields)
+            return match[0] if is_row and is_number(tokens[self.fields.index(self.number)]) else b"\n"
+
+        if has_hashes:
+            data = comment.sub(without_comment, b"\n" + data)[1:]
+        separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
+        frame = self._regular(data, separator)
+        if frame is None:
+            tidied = re.sub(rb"^ | (?=\n)| $|^\n", b"", re.sub(rb"[ \t\r]+", b" ", data), flags=re.MULTILINE)
+            frame = self._regular(tidied, " ")
+        frame = self._line_by_line(data, path) if frame is None else frame
+        if frame.is_empty():
+            raise DataError(f"{path}: there are no lines in it; expected lines of `{' '.join(self.fields)}`")
+        if has_hashes:
+            topics = {*frame["topic"].unique(maintain_order=True)}
+            for topic in sorted(name for name in topics if name.startswith("#") and name[1:] in topics)[:1]:
+                raise DataError(
+                    f"{path}: found rows of topics {topic!r} and {topic[1:]!r}: if the first ones are comments, remove "
+                    f"them, or write a space after the #; otherwise rename topic {topic!r}"
+                )
+        return frame
+
+    def columns(self, data: bytes, separator: str, type_of_number: type[pl.DataType]) -> pl.DataFrame | None:
+        """Parse the fields that say something of all lines; None if a line is irregular, or one of them empty."""
+        content = np.frombuffer(data, np.uint8)
+        separators, ends, returns = (np.count_nonzero(content == ord(one)) for one in (separator, "\n", "\r"))
+        # A line of more fields is refused, so this many separators leave none of fewer.
+        if returns or separators != (ends + (not data.endswith(b"\n"))) * (len(self.fields) - 1):
+            return None
+        known = {f"column_{place}": name for place, name in enumerate(self.fields, start=1)}
+        names = {column: name for column, name in known.items() if name in (*_READ, self.number)}
+        schema = {column: type_of_number if name == self.number else pl.String for column, name in known.items()}
+        try:
+            frame = pl.read_csv(
+                data, has_header=False, separator=separator, quote_char=None, schema=schema, columns=list(names)
+            )
+        except (pl.exceptions.PolarsError, OSError):
+            # OSError: text that begins like compressed data, which polars tries to decompress.
+            return None
+        return None if any(column.null_count() for column in frame.get_columns()) else frame.rename(names)
+
+    def _regular(self, data: bytes, separator: str) -> pl.DataFrame | None:
+        """Parse all lines at once, without the fields that say nothing; None if any of them is irregular."""
+        frame = self.columns(data, separator, pl.String)
+        frame = None if frame is None else self._with_number(frame)
+        return None if frame is None or frame["number"].null_count() else frame
+
+    def _line_by_line(self, data: bytes, path: File) -> pl.DataFrame:
+        rows: dict[int, list[str]] = {}
+        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
+            if tokens := line.split():
+                rows[number] = tokens
+                if len(tokens) != len(self.fields):
+                    found = f"found {len(tokens)} fields, expected {' '.join(self.fields)}: {line[:80]!r}"
+                    advice = "; name other columns, as in format='topic item score tag'" if self is _RUN else ""
+                    raise DataError(f"{path}, line {number}: {found}{advice}")
+        text = dict.fromkeys(self.fields, pl.String)
+        frame = self._with_number(pl.DataFrame(list(rows.values()), schema=text, orient="row"))
+        for row in frame["number"].is_null().arg_true().head(1):
+            found = f"found {self.number} {quoted(frame[self.number][row])}"
+            within = " within 2^53" if self.number == "relevance" else ""
+            where = "" if self in (_RUN, _QRELS) else f" in lines of `{' '.join(self.fields)}`"
+            raise DataError(f"{path}, line {list(rows)[row]}: {found}, expected a finite number{within}{where}")
+        return frame
+
+    def _with_number(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Add the column `number`, null where the text is none within limits."""
+        column, largest = pl.col(self.number), sys.float_info.max
+        number = column.cast(pl.Float64, strict=False)
+        if self.number == "relevance":
+            # Whole numbers beyond 2^53 would be rounded to it.
+            whole, largest = column.cast(pl.Int64, strict=False), LARGEST_EXACT
+            number = pl.when(whole.is_between(-largest, largest) | whole.is_null()).then(number)
+        return frame.with_columns(number=pl.when(number.is_between(-largest, largest)).then(number))
 
 
 FORMATS = {"msmarco": "topic item rank", "trec": "topic Q0 item rank score tag"}
@@ -96,7 +180,7 @@ def read_run(path: File, format: str | None = None) -> Run:
                 "topic, item, and score or rank, such as 'topic item score'"
             )
         layout = found
-    rows = _rows(data, path, layout)
+    rows = layout.rows(data, path)
     numbers = rows["number"].to_numpy()
     if layout is _SCORED and (numbers == np.floor(numbers)).all():
         raise DataError(
@@ -148,7 +232,7 @@ def _regular_parts(path: File, layout: _Layout, numbers: Sequence[str]) -> Itera
             if not data:
                 return
             separator = "\t" if b"\t" in data[:_START_BYTES] else " "
-            rows = None if b"#" in data else _columns(data, found, separator, pl.Float64)
+            rows = None if b"#" in data else found.columns(data, separator, pl.Float64)
             if rows is None or not (rows[found.number].abs() < LARGEST_EXACT).all():
                 raise IrregularFile
             yield rows.select("topic", "item", number=found.number)
@@ -230,7 +314,7 @@ def _judgements(path: File) -> pl.DataFrame:
     """Return the rows of qrels, with numbers that are whole if all are."""
     where = str(path)
     data, layout = _layout_in(read_unpacked(path), where, [_QRELS, _PAIRS], ("relevance", "score"))
-    rows = _rows(data, path, layout)
+    rows = layout.rows(data, path)
     for wrong in rows["number"].filter((rows["number"] < 0) & (rows["number"] != rows["number"].floor())).head(1):
         raise DataError(f"{where}: found relevance {wrong}, expected grades from 0, or whole negative ones if unjudged")
     if layout is _PAIRS and rows["item"].is_in(_NO_ITERATION).all():
@@ -310,95 +394,6 @@ def rows_of_run(path: File, run: Run, tag: str) -> pl.DataFrame:
         "tag": pl.repeat(_names([tag], "tag", path)[0], len(order), eager=True),
     }
     return pl.DataFrame(columns)
-
-
-def _rows(data: bytes, path: File, layout: _Layout) -> pl.DataFrame:
-    """Return the fields of the lines, all text, and the column `number`: the score or relevance as a number."""
-    # A search for the end of a line is much faster than one for its beginning.
-    comment = re.compile(rb"\n[ \t]*#[^\n]*")
-    has_hashes = b"#" in data and bool(comment.match(b"\n" + data[:_START_BYTES]) or comment.search(data))
-
-    def without_comment(match: re.Match[bytes]) -> bytes:
-        """Return a line that begins with `#` if it is one of a topic whose name does, as a tag of posts."""
-        tokens = match[0].decode("utf-8", "replace").split()
-        is_row = tokens[0] != "#" and len(tokens) == len(layout.fields)
-        return match[0] if is_row and is_number(tokens[layout.fields.index(layout.number)]) else b"\n"
-
-    if has_hashes:
-        data = comment.sub(without_comment, b"\n" + data)[1:]
-    separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
-    frame = _regular(data, layout, separator)
-    if frame is None:
-        tidied = re.sub(rb"^ | (?=\n)| $|^\n", b"", re.sub(rb"[ \t\r]+", b" ", data), flags=re.MULTILINE)
-        frame = _regular(tidied, layout, " ")
-    frame = _line_by_line(data, layout, path) if frame is None else frame
-    if frame.is_empty():
-        raise DataError(f"{path}: there are no lines in it; expected lines of `{' '.join(layout.fields)}`")
-    if has_hashes:
-        topics = {*frame["topic"].unique(maintain_order=True)}
-        for topic in sorted(name for name in topics if name.startswith("#") and name[1:] in topics)[:1]:
-            raise DataError(
-                f"{path}: found rows of topics {topic!r} and {topic[1:]!r}: if the first ones are comments, remove "
-                f"them, or write a space after the #; otherwise rename topic {topic!r}"
-            )
-    return frame
-
-
-def _regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
-    """Parse all lines at once, without the fields that say nothing; None if any of them is irregular."""
-    frame = _columns(data, layout, separator, pl.String)
-    frame = None if frame is None else _with_number(frame, layout)
-    return None if frame is None or frame["number"].null_count() else frame
-
-
-def _columns(data: bytes, layout: _Layout, separator: str, type_of_number: type[pl.DataType]) -> pl.DataFrame | None:
-    """Parse the fields that say something of all lines; None if a line is irregular, or one of these fields empty."""
-    content = np.frombuffer(data, np.uint8)
-    separators, ends, returns = (np.count_nonzero(content == ord(one)) for one in (separator, "\n", "\r"))
-    # A line of more fields is refused, so this many separators leave none of fewer.
-    if returns or separators != (ends + (not data.endswith(b"\n"))) * (len(layout.fields) - 1):
-        return None
-    known = {f"column_{place}": name for place, name in enumerate(layout.fields, start=1)}
-    names = {column: name for column, name in known.items() if name in (*_READ, layout.number)}
-    schema = {column: type_of_number if name == layout.number else pl.String for column, name in known.items()}
-    try:
-        frame = pl.read_csv(
-            data, has_header=False, separator=separator, quote_char=None, schema=schema, columns=list(names)
-        )
-    except (pl.exceptions.PolarsError, OSError):
-        # OSError: text that begins like compressed data, which polars tries to decompress.
-        return None
-    return None if any(column.null_count() for column in frame.get_columns()) else frame.rename(names)
-
-
-def _line_by_line(data: bytes, layout: _Layout, path: File) -> pl.DataFrame:
-    rows: dict[int, list[str]] = {}
-    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
-        if tokens := line.split():
-            rows[number] = tokens
-            if len(tokens) != len(layout.fields):
-                found = f"found {len(tokens)} fields, expected {' '.join(layout.fields)}: {line[:80]!r}"
-                advice = "; name other columns, as in format='topic item score tag'" if layout is _RUN else ""
-                raise DataError(f"{path}, line {number}: {found}{advice}")
-    text = dict.fromkeys(layout.fields, pl.String)
-    frame = _with_number(pl.DataFrame(list(rows.values()), schema=text, orient="row"), layout)
-    for row in frame["number"].is_null().arg_true().head(1):
-        found = f"found {layout.number} {quoted(frame[layout.number][row])}"
-        within = " within 2^53" if layout.number == "relevance" else ""
-        where = "" if layout in (_RUN, _QRELS) else f" in lines of `{' '.join(layout.fields)}`"
-        raise DataError(f"{path}, line {list(rows)[row]}: {found}, expected a finite number{within}{where}")
-    return frame
-
-
-def _with_number(frame: pl.DataFrame, layout: _Layout) -> pl.DataFrame:
-    """Add the column `number`, null where the text is none within limits."""
-    column, largest = pl.col(layout.number), sys.float_info.max
-    number = column.cast(pl.Float64, strict=False)
-    if layout.number == "relevance":
-        # Whole numbers beyond 2^53 would be rounded to it.
-        whole, largest = column.cast(pl.Int64, strict=False), LARGEST_EXACT
-        number = pl.when(whole.is_between(-largest, largest) | whole.is_null()).then(number)
-    return frame.with_columns(number=pl.when(number.is_between(-largest, largest)).then(number))
 
 
 def _names(names: Names, what: str, path: File) -> pl.Series:
