@@ -139,7 +139,7 @@ def read_lists(
     if kind in ("text", "packed"):
         for name, value in {"grades": grades, **of_tables}.items():
             if value:
-                raise DataError(f"{name}: found {value}, but {source} is no table with named columns")
+                raise DataError(f"{name}: found {value}, but {source} is no table with a row per item")
     if kind == "text":
         return letor.read_letor(source, features, groups)
     if groups is not None:

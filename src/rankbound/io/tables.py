@@ -535,9 +535,7 @@ class _Csv:
         for table in self._tables(self._looked_at):
             columns = table.frame.get_columns()
             if not self.types and table.frame.is_empty():
-                raise DataError(
-                    f"{self.where}: there are no rows below the names of the columns; expected one for each item"
-                )
+                raise DataError(f"{self.where}: there are no rows in it below the names; expected one for each item")
             for column in () if self.types else columns[1:]:
                 if column.dtype == pl.String and column.str.starts_with(" ").fill_null(False).all():
                     raise DataError(
