@@ -235,7 +235,7 @@ def training_parts(lists: JudgedLists, validation: JudgedLists | None, recipe: R
     count = len(whole.lists)
     if count < 2:
         raise DataError(
-            f"found {quantity(count, 'topic')}, expected two or more to train and to validate, or a share of 0"
+            f"found {quantity(count, 'topic')}, expected two or more, to train and validate, or a share of 0"
         )
     held = min(max(round(recipe.validation_share * count), 1), count - 1)
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))
