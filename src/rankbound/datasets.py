@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -23,11 +23,9 @@ from rankbound.io.fetch import Archive, fetch
 from rankbound.io.files import needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, name_column, of_dictionaries
 from rankbound.io.text_files import checksum
+from rankbound.lazy import pl
 from rankbound.texts import quantity, unknown_name
 from rankbound.training.splits import Split
-
-if TYPE_CHECKING:
-    import polars as pl
 
 OTHER_NAMES = {"movielens-latest-small": "movielens"}
 """Names of data sets beside those of the table."""
@@ -222,8 +220,6 @@ def _joined(parts: Sequence[JudgedLists]) -> JudgedLists:
     """Return the lists of several parts, whose topics and features they keep."""
     if len(parts) == 1:
         return parts[0]
-    import polars as pl
-
     for part in parts:
         if part.feature_names != parts[0].feature_names:
             widths = " and ".join(quantity(len(one.feature_names), "feature") for one in (parts[0], part))
@@ -241,8 +237,6 @@ def _joined(parts: Sequence[JudgedLists]) -> JudgedLists:
 
 def _frame(described: DataSet, path: Path) -> "pl.DataFrame":
     """Return the table of a file of ratings, or of relevant items: those have the relevance 1."""
-    import polars as pl
-
     columns, separator = described.columns, described.row.get("separator", ",")
     content: Any = path
     if len(separator) > 1:

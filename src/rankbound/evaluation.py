@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import DataError
-from rankbound.io.files import ROW_OF_QRELS, evaluated_in_parts, needs_extra, read_qrels, rows_of_small
+from rankbound.io.files import ROW_OF_QRELS, evaluated_in_parts, read_qrels, rows_of_small
 from rankbound.io.judged import Intents, Qrels, Run, as_nested, is_nested, of_dictionaries
 from rankbound.kernels.formulas import Floats, Integers, values_of_ranking
-from rankbound.lazy import Lists, Tensor, torch
+from rankbound.lazy import Lists, Tensor, pl, torch
 from rankbound.metrics import Metric, metrics_of
 from rankbound.metrics.base import HIGHEST_GRADE, NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, formula_of, values_in_order
 from rankbound.metrics.intents import IntentMetric
@@ -40,7 +40,6 @@ from rankbound.texts import html, html_table, quantity, require_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
 
 POLICIES = ("skip", "zero")
 MISSING = (*POLICIES, "error")
@@ -90,8 +89,6 @@ class Evaluation:
 
     def to_polars(self) -> "pl.DataFrame":
         """Return the values as a polars data frame with a row per topic and a column per metric."""
-        with needs_extra("data"):
-            import polars as pl
         return pl.DataFrame({"topic": list(self.topics), **self.values})
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -282,9 +279,6 @@ def _some(topics: Sequence[str]) -> str:
 
 def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric]) -> JudgedRun:
     """Join the retrieved items of `topics` with those of the judged items that the run lacks that the metrics count."""
-    if run.by_name is None or qrels.by_name is None:
-        with needs_extra("data"):
-            import polars as pl
     in_run, in_qrels = run.indices_of(topics), qrels.indices_of(topics)
     _require_distinct(run, "scores", in_run, topics)
     _require_distinct(qrels, "relevance", in_qrels, topics)
@@ -369,8 +363,6 @@ def _require_distinct(lists: Run | Qrels, column: str, chosen: Integers, topics:
     """Raise DataError if a topic has an item twice; `chosen` are the lists of `topics`."""
     if lists.has_distinct_keys:
         return
-    import polars as pl
-
     from rankbound.io.table_columns import require_distinct_items
 
     of_list = np.full(len(lists.topics), -1)
@@ -385,8 +377,6 @@ def _places(run: Run, qrels: Qrels, taken: Integers, offsets: Integers, rows: In
 
     The items of `taken` are those of lists with these offsets, and row r is of list `topic[r]`.
     """
-    import polars as pl
-
     for seed in count():
         keys = [lists.keys if seed == 0 else lists.keys_of(seed) for lists in (run, qrels)]
         left, right = pl.DataFrame({"key": keys[0][taken]}), pl.DataFrame({"key": keys[1][rows]})
@@ -403,8 +393,6 @@ def _places(run: Run, qrels: Qrels, taken: Integers, offsets: Integers, rows: In
 
 def _joined_intents(intents: Intents, n_items: int, row: Integers, at: Integers, names: "pl.Series") -> JudgedIntents:
     """Return the judgements by intent of the joined items `at`, of which `row` has the place in the qrels."""
-    import polars as pl
-
     place = np.full(n_items, -1, dtype=np.int64)
     place[row] = at
     item = place[intents.item]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound.commands import columns_of
 from rankbound.errors import ColumnWarning, ConfigError, OutputError, naming, plain_errors
+from rankbound.lazy import pl, tqdm
 from rankbound.texts import LONGEST, is_number, names, printable, quantity, shortened
 
 if TYPE_CHECKING:
@@ -34,13 +35,10 @@ _REPORTED: Any = {"action": "ignore", "category": ColumnWarning}
 @plain_errors()
 def pack(arguments: argparse.Namespace) -> None:
     """Write judged lists as an Arrow file that may be larger than memory, and print what was packed."""
-    from rankbound.io.files import needs_extra, pack_lists
-
-    with needs_extra("data"):
-        from tqdm import tqdm
+    from rankbound.io.files import pack_lists
 
     columns = {**columns_of(arguments), "groups": arguments.groups, "features": arguments.features}
-    with warnings.catch_warnings(**_REPORTED), tqdm(unit="topic", disable=None) as progress:
+    with warnings.catch_warnings(**_REPORTED), tqdm.tqdm(unit="topic", disable=None) as progress:
         packed = pack_lists(arguments.lists, arguments.out, **columns, on_topics=progress.update)
     parts = {"topic": packed.n_topics, "item": packed.n_items, "feature": packed.n_features}
     print(f"packed {', '.join(quantity(number, what) for what, number in parts.items())}")
@@ -51,12 +49,8 @@ def pack(arguments: argparse.Namespace) -> None:
 @plain_errors()
 def train(arguments: argparse.Namespace) -> None:
     """Train and save a ranker, and print a summary."""
-    from rankbound.io.files import needs_extra
     from rankbound.training.ranker import train_ranker
     from rankbound.training.recipe import Recipe
-
-    with needs_extra("data"):
-        from tqdm import tqdm
 
     if arguments.folds is not None:
         raise ConfigError(
@@ -74,7 +68,7 @@ def train(arguments: argparse.Namespace) -> None:
         files = f"{files}, {arguments.validation}"
     _require_writable(arguments.out)
     _report_columns(arguments.lists, lists)
-    with naming(files), tqdm(total=recipe.epochs, unit="epoch", disable=None) as progress:
+    with naming(files), tqdm.tqdm(total=recipe.epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
             lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **settings
         )
@@ -99,12 +93,9 @@ def train(arguments: argparse.Namespace) -> None:
 @plain_errors()
 def cross_validate(arguments: argparse.Namespace) -> None:
     """Train, score and evaluate across folds, for one loss or several, and compare these."""
-    from rankbound.io.files import needs_extra, write_qrels, write_run
+    from rankbound.io.files import write_qrels, write_run
     from rankbound.metrics import metric
     from rankbound.training.recipe import Recipe
-
-    with needs_extra("data"):
-        from tqdm import tqdm
 
     losses = list(dict.fromkeys(_loss_of(text, arguments) for text in arguments.losses or ["nDCG"]))
     metrics = [metric(text, names=arguments.names) for text in dict.fromkeys(arguments.metrics)]
@@ -119,7 +110,7 @@ def cross_validate(arguments: argparse.Namespace) -> None:
         _require_writable(arguments.runs / JUDGEMENTS)
     tested: dict[str, CrossValidated] = {}
     for loss, recipe in recipes.items():
-        with tqdm(total=epochs * folds, unit="epoch", desc=loss, disable=None) as progress:
+        with tqdm.tqdm(total=epochs * folds, unit="epoch", desc=loss, disable=None) as progress:
             found = test(device=arguments.device, on_epoch=lambda epoch, progress=progress: progress.update(), **recipe)
         tested[loss] = found
         if arguments.runs is not None:
@@ -252,8 +243,6 @@ def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> 
 
 def _compare(tested: "Mapping[str, CrossValidated]", metrics: "Sequence[Metric]") -> None:
     """Compare all losses with the first; a topic's value is its mean over the folds that test it."""
-    import polars as pl
-
     from rankbound.compare.comparison import Settings
     from rankbound.compare.runs import Source, compare_sources, source_of_run
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound.commands import columns_of
 from rankbound.errors import ConfigError, DataError, plain_errors
+from rankbound.lazy import pl
 from rankbound.texts import is_number, names, printable, quantity, shortened
 
 if TYPE_CHECKING:
@@ -204,8 +205,6 @@ def _write_csv(evaluations: Mapping[str, "Evaluation"], path: Path) -> None:
 
     If a run lacks topics, they have rows, too, and a column says which ones they are.
     """
-    import polars as pl
-
     from rankbound.io.atomic import atomic_path
     from rankbound.io.text_files import separator_of
 

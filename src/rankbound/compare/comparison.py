@@ -25,6 +25,7 @@ import numpy as np
 from rankbound.compare import statistics
 from rankbound.compare.scores import Floats, Gaps, Integers, Pair, any_over, per_unit
 from rankbound.compare.statistics import Estimate, over_members, over_units, seed_deviation
+from rankbound.lazy import optimize, stats
 from rankbound.texts import html, html_notes, html_table, quantity
 
 if TYPE_CHECKING:
@@ -326,8 +327,6 @@ def detectable(estimate: Estimate) -> float:
 @lru_cache(maxsize=1024)
 def _in_errors(freedom: float) -> float:
     """Return the minimal detectable difference in standard errors of the mean."""
-    from scipy import optimize, stats
-
     critical = float(stats.t.isf(LEVEL / 2, freedom))
 
     def missing(shift: float) -> float:

@@ -16,11 +16,11 @@ from rankbound.compare.comparison import DIFFERENCES, LEVEL, TIE, Cells, Compari
 from rankbound.compare.statistics import CORRECTIONS, TESTS, interval_of_mean
 from rankbound.evaluation import Evaluation, aligned, shown, summary
 from rankbound.io.files import needs_extra
+from rankbound.lazy import pl
 from rankbound.metrics import Metric
 from rankbound.texts import html, html_notes, html_table, printable, quantity, require_one_of
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
 BETTER, WORSE = "†", "‡"
@@ -179,8 +179,6 @@ class Printed(ABC):
 
     def to_polars(self) -> "pl.DataFrame":
         """Return the rows and columns of the CSV."""
-        import polars as pl
-
         return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
 
 

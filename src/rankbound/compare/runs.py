@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,9 @@ from rankbound.errors import ConfigError, DataError
 from rankbound.evaluation import LEFT_OUT, POLICIES, Evaluation, chosen_topics, evaluate_run, judged_by
 from rankbound.io.files import needs_extra, read_run
 from rankbound.io.judged import Qrels, Run
+from rankbound.lazy import pl
 from rankbound.metrics import Metric, metric
 from rankbound.texts import quantity, require_one_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SHOWN = 8
 
@@ -277,8 +275,6 @@ def rows_of(
 
     Higher values are assumed to be better for metrics that the library does not know, which files may hold.
     """
-    import polars as pl
-
     keys = [name for name in ("topic", *TRAINING, "loss") if name in a.columns and name in b.columns]
     values = pl.col(list(metrics)).cast(pl.Float64)
     sides = [side.select(pl.lit(name).alias(SYSTEM), *keys, values) for name, side in (("A", a), ("B", b))]
@@ -316,8 +312,6 @@ def _source_of_file(path: Path) -> Source:
     All numeric columns except `fold` and `seed` are metrics; those without a name are the index of a data frame.
     DataError for a file that cannot be read, or has no per-topic scores.
     """
-    import polars as pl
-
     from rankbound.io.table_columns import has_no_name
     from rankbound.io.text_files import separator_of
 

@@ -13,16 +13,14 @@ design reduces a unit to one number per system:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.io.judged import repeated
-
-if TYPE_CHECKING:
-    import polars as pl
+from rankbound.lazy import pl
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -182,8 +180,6 @@ def scores_of_frame(frame: "pl.DataFrame", metric: str, *, members: bool = False
     """
     drawings: Integers | None = None
     if DRAWING in frame.columns and frame[DRAWING].n_unique() > 1:
-        import polars as pl
-
         frame = frame.with_columns(fold=pl.format("{} of drawing {}", "fold", DRAWING))
         drawings = frame.select("fold", DRAWING).unique().sort("fold")[DRAWING].to_numpy().astype(np.int64)
     key = [SYSTEM, "topic", *(name for name in TRAINING if name in frame.columns)]

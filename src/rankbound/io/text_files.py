@@ -16,16 +16,13 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import File
 from rankbound.io.judged import repeated
-from rankbound.lazy import pa
+from rankbound.lazy import pa, pl
 from rankbound.texts import LONGEST_VALUE, quoted, shortened
-
-if TYPE_CHECKING:
-    import polars as pl
 
 LARGEST_RATIO = 100
 """Times that a file may grow; tables and runs grow five- to thirtyfold."""
@@ -247,8 +244,6 @@ def parse_rows(
             names line and remedy.
         ValueError, polars.exceptions.PolarsError: other damage.
     """
-    import polars as pl
-
     separator = separator_of(path)
     try:
         _require_columns(content, separator, path)

@@ -19,11 +19,10 @@ from torch import Tensor, nn
 
 from rankbound.errors import DataError
 from rankbound.evaluation import POLICIES, Evaluation, judged_by, needs_intents, values_of
-from rankbound.io.files import needs_extra
 from rankbound.io.judged import JudgedLists, Qrels, Run, name_column, repeated
 from rankbound.io.ragged import Indices
 from rankbound.kernels.formulas import Array, Floats, Mask, cases_of
-from rankbound.lazy import pa
+from rankbound.lazy import pa, pl
 from rankbound.lists import Lists, as_tensor, on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.base import NOT_POOLED, POOLED
@@ -36,8 +35,6 @@ from rankbound.training.recipe import CHOICES, PAIR_MODELS, Recipe, build_factor
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from rankbound.training.ranker import Ranker
 
 Excluded = Qrels | Sequence[Qrels]
@@ -362,8 +359,6 @@ class Vocabulary:
     @classmethod
     def of_lists(cls, lists: Qrels) -> "Vocabulary":
         """Return the vocabulary of all topics and items of some lists."""
-        with needs_extra("data"):
-            import polars  # noqa: F401
         return cls(name_column(lists.topics).sort(), name_column(lists.items).unique().sort())
 
     def indices(self, lists: Qrels) -> tuple[Indices, Indices]:
@@ -409,8 +404,6 @@ class Vocabulary:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Vocabulary":
         """Restore the names that `tensors` returned; ValueError if the file that they come from is damaged."""
-        with needs_extra("data"):
-            import polars as pl
         known = []
         for kind in ("topics", "items"):
             text, ends = tensors[f"known.{kind}.text"], tensors[f"known.{kind}.ends"]
@@ -466,8 +459,6 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     if they are fewer. Their relevance is 0. Draws depend on names and `seed` alone, not on the order of rows. Features
     are left out.
     """
-    import polars as pl
-
     vocabulary = Vocabulary.of_lists(lists)
     topic_of_list, items = vocabulary.indices(lists)
     topics = np.repeat(topic_of_list, np.diff(lists.offsets))

@@ -22,6 +22,7 @@ from rankbound.evaluation import Evaluation, evaluate_run
 from rankbound.io.files import kind_of, needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, Run, name_column
 from rankbound.io.ragged import FEWEST_FOLDS, Indices, dealt_lists, rows_of_lists
+from rankbound.lazy import pl
 from rankbound.metrics import Metric
 from rankbound.texts import quantity
 
@@ -352,8 +353,6 @@ def _tested(
     splits: Iterable[Split], recipe: Mapping[str, Any], device: str, on_epoch: OnEpoch, topics: Sequence[str] = ()
 ) -> CrossValidated:
     """Train and score in each split; the lists of the result are in the order of `topics`, others of appearance."""
-    import polars as pl
-
     from rankbound.training.inputs import require_apart
     from rankbound.training.ranker import train_ranker
     from rankbound.training.recipe import PAIR_MODELS
@@ -440,8 +439,6 @@ def _cut(values: npt.NDArray[Any], share: float, part: str) -> Any:
 
 def _moment(at: Any, moments: Any, time: str) -> Any:
     """Return a moment as the times of a column are in memory."""
-    import polars as pl
-
     from rankbound.io.table_columns import Table
 
     try:
