@@ -112,6 +112,7 @@ class RankingObjective:
                 "pairwise and softmax losses, ListMLE, LambdaRank, WARP and their sums has; expected auto or constant"
             )
         self.loss, self.hessian, self.step = loss, hessian, step
+        # The judgements of the tree before, with the loss's facts about them.
         self._known: tuple[Judgements, Facts | None] | None = None
 
     def __call__(
@@ -125,8 +126,16 @@ class RankingObjective:
         predictions, judged = Judgements.passed(first, second, weight, group)
         # The unit magnifies rounding errors where all lists are far from any change: XGBoost's scores are single.
         scores = judged.scores(predictions).to(torch.float64)
-        known, facts = self._with_facts(judged)
-        relevance, lists = known.relevance, known.lists
+        known = self._known
+        if known is None or not (
+            known[0].relevance.dtype == judged.relevance.dtype
+            and torch.equal(known[0].relevance, judged.relevance)
+            and torch.equal(known[0].lists.offsets, judged.lists.offsets)
+        ):
+            # The caller may write to the labels later, and another thread may keep other judgements meanwhile.
+            own = replace(judged, relevance=judged.relevance.clone())
+            known = self._known = own, self.loss.facts(own.relevance, own.lists)
+        relevance, lists, facts = known[0].relevance, known[0].lists, known[1]
         informative = self.loss.informative_by(facts, relevance, lists)
         if not bool(informative.any()):
             raise ValueError(f"label: found no informative topic for {self.loss.text} among {len(lists)}")
@@ -145,19 +154,6 @@ class RankingObjective:
             gradient, hessian = gradient * of_rows, hessian * of_rows
         unit = hessian[rows].mean().clamp(min=tiny)
         return (gradient / unit).numpy(), (hessian / unit).numpy()
-
-    def _with_facts(self, judged: "Judgements") -> tuple["Judgements", Facts | None]:
-        """Return the judgements with the loss's facts about them, those of the tree before if they are the same."""
-        known, own = self._known, judged
-        if known is None or not (
-            known[0].relevance.dtype == own.relevance.dtype
-            and torch.equal(known[0].relevance, own.relevance)
-            and torch.equal(known[0].lists.offsets, own.lists.offsets)
-        ):
-            # The caller may write to the labels later, and another thread may keep other judgements meanwhile.
-            own = replace(judged, relevance=judged.relevance.clone())
-            known = self._known = own, self.loss.facts(own.relevance, own.lists)
-        return known
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_known": None}
@@ -386,8 +382,7 @@ class Judgements:
         values = weights_of(values, "weight", len(values), as_floating(values))
         if len(values) not in (lists.n_items, len(lists)):
             raise ValueError(
-                f"weight: found {len(values)} values, expected {lists.n_items}, one per row, or {len(lists)}, one per "
-                "group"
+                f"weight: found {len(values)} values, expected {lists.n_items}, one a row, or {len(lists)}, one a group"
             )
         # XGBoost has one weight per group.
         return cls(grades, lists, values if len(values) == lists.n_items else lists.spread(values))
@@ -400,9 +395,22 @@ class Judgements:
         """
         if hasattr(data, "get_uint_info"):
             sizes: Any = np.diff(data.get_uint_info("group_ptr").astype(np.int64))
-        else:
-            sizes = data.get_group()
-            _warn_of_cut_topics(data, sizes)
+            return cls.of(data.get_label(), sizes, data.get_weight())
+        sizes, used = data.get_group(), getattr(data, "used_indices", None)
+        whole = None if used is None or sizes is None else data.reference.get_group()
+        if used is not None and whole is not None:
+            present = np.asarray(sizes)[np.asarray(sizes) > 0]
+            # Subsets keep the order of the rows, so that the first row of a topic tells which one it is.
+            firsts = [used[row] for row in np.cumsum(present) - present]
+            owners = np.searchsorted(np.cumsum(whole), firsts, side="right")
+            if cut := int((present < np.asarray(whole)[owners]).sum()):
+                warnings.warn(
+                    f"group: found {cut} of {len(present)} topics with only some of their rows, in a subset of a "
+                    f"Dataset of {len(whole)} topics; gradients and metrics are those of shortened lists, and if this "
+                    "is a fold, its topics are in other folds, too. lightgbm.cv deals rows, not topics, for an "
+                    "objective that is a function: pass folds=rankbound.lightgbm_folds(data)",
+                    stacklevel=2,
+                )
         return cls.of(data.get_label(), sizes, data.get_weight())
 
     @classmethod
@@ -419,24 +427,3 @@ class Judgements:
         scores = as_tensor(predictions, "preds", len(self.relevance))
         require_finite(scores)
         return scores
-
-
-def _warn_of_cut_topics(data: Any, sizes: Any) -> None:
-    """Warn of topics with fewer rows in a LightGBM subset than in the whole data set, as in `lightgbm.cv`."""
-    used = getattr(data, "used_indices", None)
-    whole = None if used is None or sizes is None else data.reference.get_group()
-    if used is None or whole is None:
-        return
-    present, whole_sizes = np.asarray(sizes)[np.asarray(sizes) > 0], np.asarray(whole)
-    firsts = np.cumsum(present) - present
-    # Subsets keep the order of the rows, so that the first row of a topic tells which one it is.
-    owners = np.searchsorted(np.cumsum(whole_sizes), [used[row] for row in firsts], side="right")
-    cut = int((present < whole_sizes[owners]).sum())
-    if cut:
-        warnings.warn(
-            f"group: found {cut} of {len(present)} topics with only some of their rows, in a subset of a Dataset of "
-            f"{len(whole_sizes)} topics; gradients and metrics are those of shortened lists, and if this is a fold, "
-            "its topics are in other folds, too. lightgbm.cv deals rows, not topics, for an objective that is a "
-            "function: pass folds=rankbound.lightgbm_folds(data)",
-            stacklevel=3,
-        )

@@ -25,12 +25,7 @@ SUBCOMMANDS = tuple(commands.TABLE["command"])
 
 USAGE_ERROR = 2
 
-KILLED = 128
-"""The exit status of a program that a signal ended is this plus the signal's number."""
-
-OUT_OF_MEMORY = (
-    "out of memory: run fewer steps in parallel, or allow this one more memory (ulimit -v, or mem_mb on a cluster)"
-)
+OUT_OF_MEMORY = "out of memory: run fewer steps in parallel, or allow this one more (ulimit -v, mem_mb on a cluster)"
 SIGNS_OF_MEMORY = re.compile(
     "(cannot|can't) allocate memory|failed to map segment|not enough memory|spawn .*thread", re.IGNORECASE
 )
@@ -46,15 +41,7 @@ Run = Callable[[argparse.Namespace], int | None]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `rankbound ARGUMENTS` and return the exit status, as `run` does."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    if words and not words[0].startswith("-") and words[0] not in SUBCOMMANDS:
-        print(
-            f"rankbound {words[0]}: there is no such subcommand: expected one of {', '.join(SUBCOMMANDS)}; steps of "
-            f"the study run in a clone of the repository, as `python -m rankbound_study {' '.join(words)}`",
-            file=sys.stderr,
-        )
-        return USAGE_ERROR
-    return run(own_parser(), words)
+    return run(own_parser(), sys.argv[1:] if argv is None else argv)
 
 
 def own_parser() -> argparse.ArgumentParser:
@@ -90,7 +77,8 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str], around: Around = l
         advice = "check that the file exists, its permissions and the free space on its disk"
         status, message = USAGE_ERROR, f"{where}{error.strerror or error}; {advice}"
     except _Signal as error:
-        status, message = KILLED + error.number, f"ended by {error}; no partial output is left: run it again"
+        # As shells report a program that a signal ended.
+        status, message = 128 + error.number, f"ended by {error}; no partial output is left: run it again"
     except BaseException as error:
         # Compiled libraries raise many other types than MemoryError.
         if not isinstance(error, MemoryError) and not SIGNS_OF_MEMORY.search(str(error)):

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -23,11 +23,9 @@ from rankbound.io.fetch import Archive, fetch
 from rankbound.io.files import needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, name_column, of_dictionaries
 from rankbound.io.text_files import checksum
+from rankbound.lazy import pl
 from rankbound.texts import quantity, unknown_name
 from rankbound.training.splits import Split
-
-if TYPE_CHECKING:
-    import polars as pl
 
 OTHER_NAMES = {"movielens-latest-small": "movielens"}
 """Names of data sets beside those of the table."""
@@ -145,15 +143,31 @@ def load(name: str, folder: str | Path | None = None, *, mirror: str | None = No
     >>> split = rb.split_by_time(ratings, time="timestamp", relevance="rating")  # doctest: +SKIP
     """
     if name.startswith(IR_DATASETS):
-        return _judgements(name.removeprefix(IR_DATASETS))
+        with needs_extra("ir-datasets"):
+            import ir_datasets  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        try:
+            rows = ir_datasets.load(name.removeprefix(IR_DATASETS)).qrels_iter()
+        except (KeyError, AttributeError) as error:
+            raise ValueError(f"data set {name}: ir_datasets has none of that name with judgements") from error
+        judged: dict[str, dict[str, int]] = {}
+        for row in rows:
+            judged.setdefault(row.query_id, {})[row.doc_id] = row.relevance
+        return of_dictionaries(Qrels, judged)
     described = describe(name)
     if folder is None:
         raise ValueError(f"folder: found none for {name}, expected the folder of its files, or to save them in")
     source = _Files(described, Path(folder), mirror)
     if described.folds:
         return Folds(described, source)
-    with needs_extra("datasets"):
-        return _ratings(described, source)
+    (file,) = described.files
+    with needs_extra("datasets"), source.open(file) as path:
+        frame = _frame(described, path)
+    low, high = described.scale["lowest"], described.scale["highest"]
+    for one in frame.filter(~frame["rating"].is_between(low, high)).head(1).iter_rows(named=True):
+        found = f"{one['rating']:g} of item {one['item']} by {one['topic']}"
+        raise DataError(f"{described.title}: found a rating of {found}, expected {low} to {high}")
+    _require_sizes(described, frame["topic"].n_unique(), len(frame))
+    return frame
 
 
 class Folds(Sequence[Split]):
@@ -206,8 +220,6 @@ def _joined(parts: Sequence[JudgedLists]) -> JudgedLists:
     """Return the lists of several parts, whose topics and features they keep."""
     if len(parts) == 1:
         return parts[0]
-    import polars as pl
-
     for part in parts:
         if part.feature_names != parts[0].feature_names:
             widths = " and ".join(quantity(len(one.feature_names), "feature") for one in (parts[0], part))
@@ -223,22 +235,8 @@ def _joined(parts: Sequence[JudgedLists]) -> JudgedLists:
     )
 
 
-def _ratings(described: DataSet, source: "_Files") -> "pl.DataFrame":
-    (name,) = described.files
-    with source.open(name) as path:
-        frame = _frame(described, path)
-    low, high = described.scale["lowest"], described.scale["highest"]
-    for one in frame.filter(~frame["rating"].is_between(low, high)).head(1).iter_rows(named=True):
-        found = f"{one['rating']:g} of item {one['item']} by {one['topic']}"
-        raise DataError(f"{described.title}: found a rating of {found}, expected {low} to {high}")
-    _require_sizes(described, frame["topic"].n_unique(), len(frame))
-    return frame
-
-
 def _frame(described: DataSet, path: Path) -> "pl.DataFrame":
     """Return the table of a file of ratings, or of relevant items: those have the relevance 1."""
-    import polars as pl
-
     columns, separator = described.columns, described.row.get("separator", ",")
     content: Any = path
     if len(separator) > 1:
@@ -252,20 +250,6 @@ def _frame(described: DataSet, path: Path) -> "pl.DataFrame":
     if not described.row.get("header", True):
         columns = {key: frame.columns[int(place) - 1] for key, place in columns.items()}
     return frame.select(pl.col(found).alias(key) for key, found in columns.items())
-
-
-def _judgements(name: str) -> Qrels:
-    """Return the judgements of a data set of `ir_datasets`."""
-    with needs_extra("ir-datasets"):
-        import ir_datasets  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    try:
-        rows = ir_datasets.load(name).qrels_iter()
-    except (KeyError, AttributeError) as error:
-        raise ValueError(f"data set {IR_DATASETS}{name}: ir_datasets has none of that name with judgements") from error
-    judged: dict[str, dict[str, int]] = {}
-    for row in rows:
-        judged.setdefault(row.query_id, {})[row.doc_id] = row.relevance
-    return of_dictionaries(Qrels, judged)
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import DataError
-from rankbound.io.files import ROW_OF_QRELS, evaluated_in_parts, needs_extra, read_qrels, rows_of_small
+from rankbound.io.files import ROW_OF_QRELS, evaluated_in_parts, read_qrels, rows_of_small
 from rankbound.io.judged import Intents, Qrels, Run, as_nested, is_nested, of_dictionaries
 from rankbound.kernels.formulas import Floats, Integers, values_of_ranking
-from rankbound.lazy import Lists, Tensor, torch
+from rankbound.lazy import Lists, Tensor, pl, torch
 from rankbound.metrics import Metric, metrics_of
 from rankbound.metrics.base import HIGHEST_GRADE, NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, formula_of, values_in_order
 from rankbound.metrics.intents import IntentMetric
@@ -40,10 +40,16 @@ from rankbound.texts import html, html_table, quantity, require_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
 
 POLICIES = ("skip", "zero")
 MISSING = (*POLICIES, "error")
+
+LEFT_OUT = (
+    "which are left out of the means; trec_eval's -c and most leaderboards count them as topics without retrieved "
+    'items: pass missing="zero" to do so, "error" to refuse such runs, or "skip" to leave them out without this '
+    "warning (on the command line: --missing)"
+)
+"""What a warning says of topics of the qrels that a run lacks."""
 
 JOINED_AT_ONCE = 2**18
 """Items of a run that are joined with their judgements at once: arrays of this size stay in a processor's cache."""
@@ -83,8 +89,6 @@ class Evaluation:
 
     def to_polars(self) -> "pl.DataFrame":
         """Return the values as a polars data frame with a row per topic and a column per metric."""
-        with needs_extra("data"):
-            import polars as pl
         return pl.DataFrame({"topic": list(self.topics), **self.values})
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -226,12 +230,7 @@ def evaluate_run(
     wanted = [topic for topic in evaluated if missing == "zero" or topic in known]
     rows = [place[topic] for topic in wanted]
     if absent and missing is None:
-        warnings.warn(
-            f"{lacks}, which are left out of the means; trec_eval's -c and most leaderboards count them as topics "
-            'without retrieved items: pass missing="zero" to do so, missing="error" to refuse such runs, or '
-            'missing="skip" to leave them out without this warning',
-            stacklevel=2,
-        )
+        warnings.warn(f"{lacks}, {LEFT_OUT}", stacklevel=2)
     judged = set(qrels.topics)
     unjudged = [topic for topic in in_run if topic not in judged]
     return Evaluation(wanted, ByText({name: value[rows] for name, value in values.items()}), absent, unjudged)
@@ -280,9 +279,6 @@ def _some(topics: Sequence[str]) -> str:
 
 def join(run: Run, qrels: Qrels, topics: Sequence[str], metrics: Sequence[Metric]) -> JudgedRun:
     """Join the retrieved items of `topics` with those of the judged items that the run lacks that the metrics count."""
-    if run.by_name is None or qrels.by_name is None:
-        with needs_extra("data"):
-            import polars as pl
     in_run, in_qrels = run.indices_of(topics), qrels.indices_of(topics)
     _require_distinct(run, "scores", in_run, topics)
     _require_distinct(qrels, "relevance", in_qrels, topics)
@@ -367,8 +363,6 @@ def _require_distinct(lists: Run | Qrels, column: str, chosen: Integers, topics:
     """Raise DataError if a topic has an item twice; `chosen` are the lists of `topics`."""
     if lists.has_distinct_keys:
         return
-    import polars as pl
-
     from rankbound.io.table_columns import require_distinct_items
 
     of_list = np.full(len(lists.topics), -1)
@@ -383,8 +377,6 @@ def _places(run: Run, qrels: Qrels, taken: Integers, offsets: Integers, rows: In
 
     The items of `taken` are those of lists with these offsets, and row r is of list `topic[r]`.
     """
-    import polars as pl
-
     for seed in count():
         keys = [lists.keys if seed == 0 else lists.keys_of(seed) for lists in (run, qrels)]
         left, right = pl.DataFrame({"key": keys[0][taken]}), pl.DataFrame({"key": keys[1][rows]})
@@ -401,8 +393,6 @@ def _places(run: Run, qrels: Qrels, taken: Integers, offsets: Integers, rows: In
 
 def _joined_intents(intents: Intents, n_items: int, row: Integers, at: Integers, names: "pl.Series") -> JudgedIntents:
     """Return the judgements by intent of the joined items `at`, of which `row` has the place in the qrels."""
-    import polars as pl
-
     place = np.full(n_items, -1, dtype=np.int64)
     place[row] = at
     item = place[intents.item]
@@ -421,19 +411,13 @@ def values_of(metrics: Sequence[Metric], run: JudgedRun, undefined: str = "skip"
     values: dict[Metric, Floats] = {}
     for unjudged in get_args(Unjudged):
         if chosen := [one for one in metrics if one.unjudged == unjudged]:
-            values |= _values_of_treated(chosen, _treated(run, unjudged))
+            # Missing items that are not relevant remain for `left out`, which counts the judged items.
+            kept = run.relevance >= 0 if unjudged == "left out" else run.retrieved | (run.relevance > 0)
+            own = run if unjudged == "marked" else replace(run, relevance=run.relevance.clip(min=0))
+            values |= _values_of_treated(chosen, own.keep(kept))
     if undefined == "zero":
         values = {one: np.where(np.isnan(value), 0.0, value) for one, value in values.items()}
     return ByText({str(one): values[one] for one in metrics})
-
-
-def _treated(run: JudgedRun, unjudged: Unjudged) -> JudgedRun:
-    """Return the run with its unjudged items as a metric of this `Metric.unjudged` takes them.
-
-    Missing items that are not relevant remain for `left out`, which counts the judged items.
-    """
-    kept = run.relevance >= 0 if unjudged == "left out" else run.retrieved | (run.relevance > 0)
-    return run.keep(kept) if unjudged == "marked" else replace(run, relevance=run.relevance.clip(min=0)).keep(kept)
 
 
 def _values_of_treated(metrics: Sequence[Metric], run: JudgedRun) -> dict[Metric, Floats]:

@@ -26,24 +26,17 @@ from functools import cached_property
 from inspect import signature
 from itertools import combinations, product
 from math import comb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankbound.evaluation import chosen_topics, evaluate_run, judged_by
-from rankbound.io.files import needs_extra, read_run
+from rankbound.io.files import read_run
 from rankbound.io.judged import Run, is_nested
 from rankbound.kernels.formulas import Floats, Integers, cases_of
+from rankbound.lazy import pl
 from rankbound.metrics import Metric
 from rankbound.texts import is_number, quantity, require_one_of, split_text, unknown_name
-
-if TYPE_CHECKING:
-    import polars as pl
-
-SMALLEST = 1e-9
-"""What normalisations divide by at least, as those of ranx do."""
-
-MOST_SETTINGS = 5000
 
 
 class _Parameter(NamedTuple):
@@ -149,7 +142,7 @@ def tune_fusion(
     inside = [",".join(f"{key}={value:g}" for key, value in setting.items()) for setting in settings]
     texts = [f"{name}({one})" if one else name for one in inside]
     if weights == "grid" or (weights is None and Fusion(texts[0], normalise)._method().weights == "must"):
-        vectors: list[tuple[float, ...] | None] = [*_compositions(step, len(several), MOST_SETTINGS // len(texts))]
+        vectors: list[tuple[float, ...] | None] = [*_compositions(step, len(several), 5000 // len(texts))]
     elif isinstance(weights, str):
         raise ValueError(f"weights: found {weights!r}, expected numbers, or grid")
     else:
@@ -244,8 +237,6 @@ class _List:
             at = int((~np.isfinite(scores)).argmax())
             raise ValueError(f"scores: found {scores[at]} in topic {run.topics[of_list[at]]}")
         if np.bincount(item, minlength=1).max() > 1:
-            import polars as pl
-
             from rankbound.io.table_columns import require_distinct_items
 
             require_distinct_items(pl.DataFrame({"topic": of_list, "item": run.names}), "scores", run.topics)
@@ -276,8 +267,8 @@ class _List:
         return np.asarray(np.bincount(self._list, values, len(self.starts)), np.float64)
 
     def shifted(self, shift: Floats, divisor: Floats) -> Floats:
-        """Return the scores less a number of their list, divided by another."""
-        return np.asarray((self.scores - shift[self._list]) / divisor.clip(SMALLEST)[self._list])
+        """Return the scores less a number of their list, divided by another, by 1e-9 at least, as ranx does."""
+        return np.asarray((self.scores - shift[self._list]) / divisor.clip(1e-9)[self._list])
 
 
 _Values = Callable[[_List], Floats]
@@ -397,8 +388,6 @@ class _Joined:
     @classmethod
     def of(cls, runs: Sequence[Run]) -> "_Joined":
         """Join runs by the names of their topics and items; both are in the order of their first appearance."""
-        import polars as pl
-
         topics = list(dict.fromkeys(topic for run in runs for topic in run.topics))
         place = {topic: index for index, topic in enumerate(topics)}
         places = [np.array([place[topic] for topic in run.topics], np.int64) for run in runs]
@@ -417,8 +406,6 @@ class _Joined:
 
 
 def _read(runs: Sequence[Any] | Mapping[str, Any]) -> list[Run]:
-    with needs_extra("data"):
-        import polars  # noqa: F401
     several = list(runs.values()) if isinstance(runs, Mapping) else runs
     if not isinstance(several, list | tuple):
         raise ValueError(f"runs: found {type(runs).__name__}, expected a list of two or more runs, or runs by name")

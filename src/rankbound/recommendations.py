@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from rankbound.io.files import needs_extra, read_qrels, read_run
+from rankbound.io.files import read_qrels, read_run
 from rankbound.io.judged import Qrels, Run, repeated
 from rankbound.kernels.formulas import Array, Floats, Integers, Mask
+from rankbound.lazy import pl
 from rankbound.metrics.base import ratio
 
 
@@ -181,8 +182,6 @@ class _First:
     """
 
     def __init__(self, run: Any, k: int) -> None:
-        with needs_extra("data"):
-            import polars  # noqa: F401
         if k < 1:
             raise ValueError(f"k: found {k}, expected a number of items from 1")
         self.run = run if isinstance(run, Run) else read_run(run)
@@ -219,8 +218,6 @@ class _First:
 
     def among(self, lists: Run | Qrels, kept: Mask) -> Mask:
         """Return a mask of the items that are in the kept rows of their topic in other lists."""
-        import polars as pl
-
         rows = np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))[kept]
         topics = pl.Series(lists.topics, dtype=pl.String)
         known = pl.DataFrame({"topic": topics[rows], "item": lists.names.filter(kept)}).unique()

@@ -213,7 +213,7 @@ BAD_DATA: list[tuple[Callable[[], Any], str]] = [
     (lambda: (GRADES, np.zeros(7), weighed(-1.0), SIZES), "weight: found -1.0 at 1, expected finite numbers"),
     (lambda: (GRADES, np.zeros(7), weighed(np.nan), SIZES), "weight: found nan at 1, expected finite numbers"),
     (lambda: (GRADES, np.zeros(7), weighed(np.inf), SIZES), "weight: found inf at 1, expected finite numbers"),
-    (lambda: (GRADES, np.zeros(7), np.ones(3), SIZES), "weight: found 3 values, expected 7, one per row, or 2"),
+    (lambda: (GRADES, np.zeros(7), np.ones(3), SIZES), "weight: found 3 values, expected 7, one a row, or 2"),
 ]
 test_bad_data_are_named = refusals(
     [((of, data), message) for of in (rb.boosting_objective, rb.boosting_metric) for data, message in BAD_DATA],

@@ -78,7 +78,7 @@ test_folds_that_cannot_be_are_refused = refusals(
     [
         ((LINEAR, 1), "folds: found 1, expected 2 to 20, the number of topics"),
         ((LINEAR, 21), "folds: found 21, expected 2 to 20"),
-        ((FACTORED, 1), "folds: found 1, expected 2 to 5, the number of items of the largest topic"),
+        ((FACTORED, 1), "folds: found 1, expected 2 to 5, the items of the largest topic"),
         ((FACTORED, 6), "folds: found 6, expected 2 to 5"),
     ],
     lambda given: rb.cross_validate(judged(), given[1], model=given[0], **QUICK),

@@ -381,7 +381,7 @@ def test_unknown_names_are_refused_or_scored_by_the_mean() -> None:
 def test_tables_without_anything_to_learn_are_refused() -> None:
     lists = small()
     ones, zeros = (replace(lists, relevance=np.full(len(lists.items), label)) for label in (1, 0))
-    refuse(lambda: rb.train_ranker(ones, **QUICK), r"all \d+ relevance labels are 1, .*draw some .* by negatives=3")
+    refuse(lambda: rb.train_ranker(ones, **QUICK), r"all \d+ relevance labels are 1, .*draw some by negatives=3")
     refuse(lambda: rb.train_ranker(zeros, **QUICK), "relevance labels are 0, .*: expected relevant items, with labels")
     refuse(lambda: rb.train_ranker(zeros, **QUICK, negatives=2), "relevance labels are 0")
     rb.train_ranker(ones, **QUICK, negatives=2)
@@ -396,7 +396,7 @@ def test_tables_without_anything_to_learn_are_refused() -> None:
     assert len(ranker.score_lists(nothing).scores) == 0
     refuse(
         lambda: ranker.score(np.zeros((2, 2))),
-        r"this ranker is a matrix-factorization, .* expected score_lists\(lists\)",
+        r"a matrix-factorization reads topics and items: call score_lists\(lists\)",
     )
 
 

@@ -168,7 +168,7 @@ test_batches_that_are_refused = refusals(
         (of_batch(None), "scores: found none"),
         (
             of_batch(torch.zeros(4, 5)),
-            r"scores: found the shape \(4, 5\) for 16 documents of 4 queries, expected one per",
+            r"scores: found the shape \(4, 5\) for 16 documents of 4 queries, expected one each",
         ),
         (of_batch(torch.full((16,), torch.nan)), "scores"),
         (of_batch(ZEROS, targets=None), NO_TARGETS),

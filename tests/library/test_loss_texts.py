@@ -223,7 +223,7 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: rb.metric("nDCG(gains=linear)"), "unknown parameter 'gains'; nDCG takes: gain"),
     (lambda: rb.loss("rank_xendcg"), "without a counterpart: LightGBM's own objective, with terms of higher order"),
     (lambda: rb.train_ranker("lists.csv"),
-     "lists: found str, expected judged lists, which rankbound.read_lists returns"),
+     "lists: found str, expected judged lists, which read_lists returns"),
     (lambda: rb.train_ranker(FRAME), "lists: found DataFrame, expected judged lists"),
     (lambda: rb.train_ranker(rb.read_lists(FRAME), FRAME), "lists: found DataFrame, expected judged lists"),
     (lambda: rb.train_ranker(rb.read_lists(FRAME), loss=rb.loss("nDCG")),

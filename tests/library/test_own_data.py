@@ -309,7 +309,7 @@ sizes = st.sampled_from([1, 7, 40, 200, 2**23])
 
 def streamed(path: Path, size: int, features: Sequence[str] | None = None) -> list[JudgedLists]:
     with batches_of(size):
-        return list(TableStream(path, Columns(), features))
+        return list(TableStream(path, Columns(features=features)))
 
 
 def content_of_parts(parts: list[JudgedLists]) -> tuple[Any, ...]:

@@ -184,7 +184,7 @@ LAYOUTS: list[tuple[str, Callable[[str], str | bytes], str]] = [
     ("csv", replaced(("1,a,", "1, a, "), ("1,b,", "1, b, ")),
      ", line 2: column 'item' holds ' a', and begins with a space"),
     ("csv", lambda text: text.split("\n")[0],
-     ": there are no rows in it below the names of the columns; expected a row"),
+     ": there are no rows in it below the names; expected one"),
     ("csv", "{}2,c,1,1,1,1\n".format,
      r", line 4: found 6 fields, expected \d as .*put names with commas in double quotes"),
     ("csv", '{}2,"c,1,1\n2,d,1,1\n'.format, ", line 4: found a double quote that nothing closes"),

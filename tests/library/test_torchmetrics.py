@@ -290,7 +290,7 @@ def update(change: dict[str, Any]) -> None:
 OF_OFFSETS = {"indexes": None, "offsets": torch.tensor([0, 2])}
 test_updates_are_checked = refusals(
     [
-        ({"target": torch.ones(3)}, r"found the shapes \(2,\), \(3,\), \(2,\), expected the same shape"),
+        ({"target": torch.ones(3)}, r"found the shapes \(2,\), \(3,\), \(2,\), expected the same"),
         ({"indexes": torch.zeros(2)}, "indexes: found torch.float32, expected integers"),
         ({"indexes": torch.zeros(2, dtype=torch.complex64)}, "indexes: found torch.complex64, expected integers"),
         ({"indexes": [0, 0]}, "indexes: found list, expected a tensor"),

@@ -6,7 +6,6 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound.commands import columns_of
 from rankbound.errors import ColumnWarning, ConfigError, OutputError, naming, plain_errors
+from rankbound.lazy import pl, tqdm
 from rankbound.texts import LONGEST, is_number, names, printable, quantity, shortened
 
 if TYPE_CHECKING:
@@ -28,39 +28,29 @@ FOLDS = 5
 JUDGEMENTS = "judgements.csv"
 """The file of judgements beside runs, if some topic is tested in several folds."""
 
-_AT_ONCE = (".json", ".jsonl", ".gz", ".bz2", ".zst")
-"""Endings of runs that are written in one piece."""
-
-_Test = Callable[..., "CrossValidated"]
-"""Tests the ranker of a recipe on all folds."""
+_REPORTED: Any = {"action": "ignore", "category": ColumnWarning}
+"""Warnings of columns are not shown: a command reports them in its output."""
 
 
+@plain_errors()
 def pack(arguments: argparse.Namespace) -> None:
     """Write judged lists as an Arrow file that may be larger than memory, and print what was packed."""
-    from rankbound.io.files import needs_extra, pack_lists
+    from rankbound.io.files import pack_lists
 
-    with needs_extra("data"):
-        from tqdm import tqdm
-
-    columns = {**columns_of(arguments), "groups": arguments.groups}
-    with plain_errors(), _without_warnings(), tqdm(unit="topic", disable=None) as progress:
-        packed = pack_lists(
-            arguments.lists, arguments.out, **columns, features=arguments.features, on_topics=progress.update
-        )
+    columns = {**columns_of(arguments), "groups": arguments.groups, "features": arguments.features}
+    with warnings.catch_warnings(**_REPORTED), tqdm.tqdm(unit="topic", disable=None) as progress:
+        packed = pack_lists(arguments.lists, arguments.out, **columns, on_topics=progress.update)
     parts = {"topic": packed.n_topics, "item": packed.n_items, "feature": packed.n_features}
     print(f"packed {', '.join(quantity(number, what) for what, number in parts.items())}")
     _report_columns(arguments.lists, packed)
     print(f"wrote {arguments.out}")
 
 
+@plain_errors()
 def train(arguments: argparse.Namespace) -> None:
     """Train and save a ranker, and print a summary."""
-    from rankbound.io.files import needs_extra
     from rankbound.training.ranker import train_ranker
     from rankbound.training.recipe import Recipe
-
-    with needs_extra("data"):
-        from tqdm import tqdm
 
     if arguments.folds is not None:
         raise ConfigError(
@@ -70,8 +60,7 @@ def train(arguments: argparse.Namespace) -> None:
     if arguments.out is None:
         raise ConfigError("--out: found none, expected the file of the model to write, such as --out model.safetensors")
     settings = _recipe_of(arguments)
-    with plain_errors():
-        recipe = Recipe(**settings)
+    recipe = Recipe(**settings)
     lists = _read_named(arguments.lists, arguments, groups=arguments.groups)
     validation, files = None, str(arguments.lists)
     if arguments.validation is not None:
@@ -79,7 +68,7 @@ def train(arguments: argparse.Namespace) -> None:
         files = f"{files}, {arguments.validation}"
     _require_writable(arguments.out)
     _report_columns(arguments.lists, lists)
-    with naming(files), plain_errors(), tqdm(total=recipe.epochs, unit="epoch", disable=None) as progress:
+    with naming(files), tqdm.tqdm(total=recipe.epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
             lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **settings
         )
@@ -101,21 +90,18 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"wrote {arguments.out}")
 
 
+@plain_errors()
 def cross_validate(arguments: argparse.Namespace) -> None:
     """Train, score and evaluate across folds, for one loss or several, and compare these."""
-    from rankbound.io.files import needs_extra, write_qrels, write_run
+    from rankbound.io.files import write_qrels, write_run
     from rankbound.metrics import metric
     from rankbound.training.recipe import Recipe
 
-    with needs_extra("data"):
-        from tqdm import tqdm
-
     losses = list(dict.fromkeys(_loss_of(text, arguments) for text in arguments.losses or ["nDCG"]))
-    with plain_errors():
-        metrics = [metric(text, names=arguments.names) for text in dict.fromkeys(arguments.metrics)]
-        recipes = {loss: {**_recipe_of(arguments), "loss": loss} for loss in losses}
-        checked = [Recipe(**recipe) for recipe in recipes.values()]
-        epochs = max(recipe.epochs for recipe in checked)
+    metrics = [metric(text, names=arguments.names) for text in dict.fromkeys(arguments.metrics)]
+    recipes = {loss: {**_recipe_of(arguments), "loss": loss} for loss in losses}
+    checked = [Recipe(**recipe) for recipe in recipes.values()]
+    epochs = max(recipe.epochs for recipe in checked)
     if not checked[0].takes_loss:
         # A model whose loss is its own is called by its name.
         recipes = {checked[0].model: recipes[losses[0]]}
@@ -124,7 +110,7 @@ def cross_validate(arguments: argparse.Namespace) -> None:
         _require_writable(arguments.runs / JUDGEMENTS)
     tested: dict[str, CrossValidated] = {}
     for loss, recipe in recipes.items():
-        with plain_errors(), tqdm(total=epochs * folds, unit="epoch", desc=loss, disable=None) as progress:
+        with tqdm.tqdm(total=epochs * folds, unit="epoch", desc=loss, disable=None) as progress:
             found = test(device=arguments.device, on_epoch=lambda epoch, progress=progress: progress.update(), **recipe)
         tested[loss] = found
         if arguments.runs is not None:
@@ -132,12 +118,12 @@ def cross_validate(arguments: argparse.Namespace) -> None:
             if [topic for topic, _ in found.tests] != list(found.run.topics):
                 write_qrels(arguments.runs / JUDGEMENTS, found.judged)
     for loss, found in tested.items():
-        with plain_errors():
-            print(_report(loss, found, metrics))
+        print(_report(loss, found, metrics))
     if len(tested) > 1:
         _compare(tested, metrics)
 
 
+@plain_errors()
 def score(arguments: argparse.Namespace) -> None:
     """Score lists with a trained ranker, and write the run."""
     from rankbound.io.files import stream_lists, write_run, write_runs
@@ -151,8 +137,10 @@ def score(arguments: argparse.Namespace) -> None:
         counts[:] = counts[0] + len(run.items), counts[1] + len(run.topics)
         return run
 
-    with naming(arguments.lists), plain_errors(), _without_warnings():
-        if ranker.vocabulary is None and not ranker.encoding.categories and arguments.out.suffix not in _AT_ONCE:
+    with naming(arguments.lists), warnings.catch_warnings(**_REPORTED):
+        # JSON and packed text are written in one piece.
+        in_parts = arguments.out.suffix not in (".json", ".jsonl", ".gz", ".bz2", ".zst")
+        if in_parts and ranker.vocabulary is None and not ranker.encoding.categories:
             keep = ranker.encoding.missing != "refuse"
             parts = stream_lists(arguments.lists, ranker.feature_names, keep_missing=keep, **columns)
         if parts is None:
@@ -163,7 +151,7 @@ def score(arguments: argparse.Namespace) -> None:
     print(f"scored {items} of {topics}\nwrote {arguments.out}")
 
 
-def _test_of(arguments: argparse.Namespace) -> tuple[int, _Test]:
+def _test_of(arguments: argparse.Namespace) -> tuple[int, Callable[..., "CrossValidated"]]:
     """Return the number of folds that are dealt, or of given splits, and the test of a recipe on them."""
     from rankbound.training.splits import Split, cross_validate, cross_validate_splits
 
@@ -240,11 +228,10 @@ def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> 
 
     means = found.evaluate(metrics)
     by_fold = found.evaluate_folds(metrics)
+    columns = zip(found.folds, found.rankers, found.seconds, *by_fold.values(), strict=True)
     rows = [
         (number, len(topics), *map(shown, values), ranker.record["epoch"], f"{seconds:.1f}")
-        for number, (topics, ranker, seconds, *values) in enumerate(
-            zip(found.folds, found.rankers, found.seconds, *by_fold.values(), strict=True), start=1
-        )
+        for number, (topics, ranker, seconds, *values) in enumerate(columns, start=1)
     ]
     folds = aligned([("fold", "topics", *by_fold, "epoch", "seconds"), *rows])
     counts = f"{quantity(len(rows), 'fold')}, {quantity(len(means.topics), 'topic')}"
@@ -256,22 +243,19 @@ def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> 
 
 def _compare(tested: "Mapping[str, CrossValidated]", metrics: "Sequence[Metric]") -> None:
     """Compare all losses with the first; a topic's value is its mean over the folds that test it."""
-    import polars as pl
-
     from rankbound.compare.comparison import Settings
     from rankbound.compare.runs import Source, compare_sources, source_of_run
 
     first, *others = tested
     # The baseline comes last.
     losses, sources = [*others, first], []
-    with plain_errors():
-        for loss in losses:
-            found = tested[loss]
-            by_list = source_of_run(found.run, found.judged, metrics, loss, missing="skip")
-            topics, folds = zip(*found.tests, strict=True)
-            frame = by_list.frame.with_columns(topic=pl.Series(topics), fold=pl.Series(list(map(str, folds))))
-            sources.append(Source(frame, by_list.metrics, by_list.notes))
-        print(compare_sources(losses, sources, [str(one) for one in metrics], Settings(), with_last=True))
+    for loss in losses:
+        found = tested[loss]
+        by_list = source_of_run(found.run, found.judged, metrics, loss, missing="skip")
+        topics, folds = zip(*found.tests, strict=True)
+        frame = by_list.frame.with_columns(topic=pl.Series(topics), fold=pl.Series(list(map(str, folds))))
+        sources.append(Source(frame, by_list.metrics, by_list.notes))
+    print(compare_sources(losses, sources, [str(one) for one in metrics], Settings(), with_last=True))
 
 
 def _recipe_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -285,8 +269,7 @@ def _recipe_of(arguments: argparse.Namespace) -> dict[str, Any]:
     if "metric" in recipe and arguments.names != "rankbound":
         from rankbound.metrics import metric
 
-        with plain_errors():
-            recipe["metric"] = str(metric(recipe["metric"], names=arguments.names))
+        recipe["metric"] = str(metric(recipe["metric"], names=arguments.names))
     return recipe
 
 
@@ -296,8 +279,7 @@ def _loss_of(text: str, arguments: argparse.Namespace) -> str:
         return text
     from rankbound.losses import loss
 
-    with plain_errors():
-        return loss(text, names=arguments.names).text
+    return loss(text, names=arguments.names).text
 
 
 def _read_named(
@@ -323,16 +305,8 @@ def _read_named(
         columns["features"] = [] if is_of_pairs else arguments.features
     else:
         columns |= {"features": like.feature_names, "categorical": list(like.categories)}
-    with _without_warnings(), plain_errors():
+    with warnings.catch_warnings(**_REPORTED):
         return read_lists(path, **columns, groups=groups)
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Ignore warnings of columns, which a command reports in its output."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColumnWarning)
-        yield
 
 
 def _report_columns(path: Path, lists: "JudgedLists | Pack") -> None:
@@ -348,11 +322,7 @@ def _report_columns(path: Path, lists: "JudgedLists | Pack") -> None:
 
 
 def _require_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before the work whose result it will hold.
-
-    Raises:
-        OutputError: its folder cannot be made or written, or a folder has its name.
-    """
+    """Raise OutputError for a file that cannot be written, before the work whose result it will hold."""
     from rankbound.io.atomic import temporary_beside
 
     with temporary_beside(path, path.suffix):

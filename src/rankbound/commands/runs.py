@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound.commands import columns_of
 from rankbound.errors import ConfigError, DataError, plain_errors
+from rankbound.lazy import pl
 from rankbound.texts import is_number, names, printable, quantity, shortened
 
 if TYPE_CHECKING:
@@ -22,10 +23,8 @@ USUAL_METRICS = ("nDCG@10", "AP", "RR", "P@10", "Recall@100")
 _ENDINGS = (".txt", ".run", ".trec", ".res", ".json", ".jsonl", ".csv", ".tsv", ".parquet", ".arrow", ".feather")
 """Endings of files that are not part of a system's name."""
 
-_LONGEST_NAME = 200
-"""Characters of a topic's name in a table; --json has all of them."""
 
-
+@plain_errors()
 def fuse(arguments: argparse.Namespace) -> None:
     """Fuse several runs into one, and write it."""
     from rankbound.fusion import Fusion, tune_fusion
@@ -40,25 +39,25 @@ def fuse(arguments: argparse.Namespace) -> None:
     if several > 1:
         raise ConfigError(f"-m: found {', '.join(arguments.metrics)}, expected the one metric to tune by")
     vector = weights if weights is None or weights == ["grid"] else list(map(float, weights))
-    with plain_errors():
-        runs = [read_run(path, format=arguments.format) for path in arguments.run_files]
-        how = {"normalise": arguments.normalise}
-        if arguments.qrels is None:
-            fusion = Fusion(arguments.method, **how, weights=None if vector is None else tuple(vector))
-        else:
-            how |= {"weights": "grid" if vector == ["grid"] else vector, "topics": topics}
-            chosen = metric(*(arguments.metrics or ["nDCG@10"]), names=arguments.names)
-            fusion = tune_fusion(runs, arguments.method, arguments.qrels, chosen, **how)
-            print(f"{fusion}: {chosen} {fusion.tried[str(fusion)]:.4f}, of {quantity(len(fusion.tried), 'setting')}")
-        fused = fusion(runs)
+    runs = [read_run(path, format=arguments.format) for path in arguments.run_files]
+    how = {"normalise": arguments.normalise}
+    if arguments.qrels is None:
+        fusion = Fusion(arguments.method, **how, weights=None if vector is None else tuple(vector))
+    else:
+        how |= {"weights": "grid" if vector == ["grid"] else vector, "topics": topics}
+        chosen = metric(*(arguments.metrics or ["nDCG@10"]), names=arguments.names)
+        fusion = tune_fusion(runs, arguments.method, arguments.qrels, chosen, **how)
+        print(f"{fusion}: {chosen} {fusion.tried[str(fusion)]:.4f}, of {quantity(len(fusion.tried), 'setting')}")
+    fused = fusion(runs)
     write_run(arguments.out, fused, tag=arguments.tag)
     print(f"fused {quantity(len(fused.items), 'item')} of {quantity(len(fused.topics), 'topic')}")
     print(f"wrote {arguments.out}")
 
 
+@plain_errors()
 def evaluate(arguments: argparse.Namespace) -> None:
     """Compute the metrics of a run, or of several, and print them."""
-    from rankbound.evaluation import evaluate_run, judged_by
+    from rankbound.evaluation import LEFT_OUT, evaluate_run, judged_by
     from rankbound.metrics import metric
 
     path, form = arguments.csv, arguments.form
@@ -70,29 +69,28 @@ def evaluate(arguments: argparse.Namespace) -> None:
     if arguments.names != "rankbound" and not arguments.metrics:
         raise DataError(f"--names: found {arguments.names} without -m METRIC, whose name it explains: give both")
     columns = {**columns_of(arguments), "groups": arguments.groups}
-    with plain_errors():
-        metrics: list[Any] = arguments.metrics or list(USUAL_METRICS)
-        if arguments.names != "rankbound":
-            metrics = [metric(text, names=arguments.names) for text in metrics]
-        chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
-        how = {name: getattr(arguments, name) for name in ("undefined", "format")}
-        how |= {"missing": arguments.missing or "skip", "topics": _topics_of(arguments)}
-        settings = _settings_of(arguments)
-        if len(runs) == 1 and form in (None, "json") and not (arguments.system_names or baseline or settings):
-            evaluations = {name: evaluate_run(file, qrels, chosen, **how) for name, file in runs.items()}
-            (evaluation,) = evaluations.values()
-            shown = (_as_json if form else _as_text)(evaluation, arguments)
-        else:
-            from rankbound.compare.runs import evaluate_runs
+    metrics: list[Any] = arguments.metrics or list(USUAL_METRICS)
+    if arguments.names != "rankbound":
+        metrics = [metric(text, names=arguments.names) for text in metrics]
+    chosen, qrels = judged_by(metrics, arguments.qrels, **columns)
+    how = {name: getattr(arguments, name) for name in ("undefined", "format")}
+    how |= {"missing": arguments.missing or "skip", "topics": _topics_of(arguments)}
+    settings = _settings_of(arguments)
+    if len(runs) == 1 and form in (None, "json") and not (arguments.system_names or baseline or settings):
+        evaluations = {name: evaluate_run(file, qrels, chosen, **how) for name, file in runs.items()}
+        (evaluation,) = evaluations.values()
+        shown = (_as_json if form else _as_text)(evaluation, arguments)
+    else:
+        from rankbound.compare.runs import evaluate_runs
 
-            if arguments.per_topic:
-                raise ConfigError(
-                    "--per-topic: found beside a table of systems, expected one run: --csv FILE writes the values of "
-                    "every topic of all runs"
-                )
-            table = evaluate_runs(runs, qrels, chosen, baseline=baseline, **how, **settings)
-            evaluations = dict(table.evaluations)
-            shown = str(table) if form is None else getattr(table, f"to_{form}")()
+        if arguments.per_topic:
+            raise ConfigError(
+                "--per-topic: found beside a table of systems, expected one run: --csv FILE writes the values of "
+                "every topic of all runs"
+            )
+        table = evaluate_runs(runs, qrels, chosen, baseline=baseline, **how, **settings)
+        evaluations = dict(table.evaluations)
+        shown = str(table) if form is None else getattr(table, f"to_{form}")()
     if path is not None:
         _write_csv(evaluations, path)
     print(shown)
@@ -100,12 +98,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
     lacking = {name: quantity(len(one.missing), "topic") for name, one in named.items() if one.missing}
     if lacking and arguments.missing is None:
         lack = printable(", ".join(f"{name} lacks {topics}" for name, topics in lacking.items()))
-        print(
-            f"rankbound evaluate: warning: {lack} of the qrels, which are left "
-            "out of the means; count them as topics without retrieved items, as trec_eval -c does, by --missing zero, "
-            "or leave them out without this warning by --missing skip",
-            file=sys.stderr,
-        )
+        print(f"rankbound evaluate: warning: {lack} of the qrels, {LEFT_OUT}", file=sys.stderr)
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -131,11 +124,9 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def print_report(arguments: argparse.Namespace, report_of: Callable[["Settings"], "Report"]) -> None:
-    """Print the report of a comparison with the settings, and in the format, of the flags.
+    """Print the report of a comparison with the settings, and in the format, of the flags; ConfigError for wrong ones.
 
-    Raises:
-        RankboundError: a library of the extra `statistics` is missing.
-        ConfigError: a margin that is not a number, or settings that cannot be.
+    Without the extra `statistics`, RankboundError names it.
     """
     from rankbound.io.files import needs_extra
 
@@ -214,8 +205,6 @@ def _write_csv(evaluations: Mapping[str, "Evaluation"], path: Path) -> None:
 
     If a run lacks topics, they have rows, too, and a column says which ones they are.
     """
-    import polars as pl
-
     from rankbound.io.atomic import atomic_path
     from rankbound.io.text_files import separator_of
 
@@ -248,7 +237,6 @@ def _as_text(evaluation: "Evaluation", arguments: argparse.Namespace) -> str:
 
     if not arguments.per_topic:
         return str(evaluation)
-    rows = [
-        (shortened(printable(topic), _LONGEST_NAME), *map(shown, row)) for topic, *row in evaluation.to_polars().rows()
-    ]
+    # A topic's name may be of any length; --json has all of it.
+    rows = [(shortened(printable(topic), 200), *map(shown, row)) for topic, *row in evaluation.to_polars().rows()]
     return f"{aligned([('topic', *evaluation.values), *rows])}\n\n{evaluation}"

@@ -25,6 +25,7 @@ import numpy as np
 from rankbound.compare import statistics
 from rankbound.compare.scores import Floats, Gaps, Integers, Pair, any_over, per_unit
 from rankbound.compare.statistics import Estimate, over_members, over_units, seed_deviation
+from rankbound.lazy import optimize, stats
 from rankbound.texts import html, html_notes, html_table, quantity
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ by chance alone lie within it."""
 NOISE = "noise"
 """The margin derived from the variance between seeds, instead of a number."""
 
-_NO_UNITS = "not compared: there is no topic for which both have a score"
-_NO_NOISE = "not tested against a margin: no score changes with the seed"
 _SHOWN = 3
 _INTERVAL, _SIGNIFICANT = (93, 97), 6
 """Measured figures within these need no note: 93.5 to 96.5 % and 4 to 6 %, and the error of 2,000 studies, half a per
@@ -96,9 +95,7 @@ class Settings:
             if getattr(self, name) < 99:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 99")
         if self.test != "flips" and self.flips != statistics.FLIPS:
-            raise ValueError(
-                f"flips: found {self.flips} beside test {self.test!r}, which has none: leave one of them out"
-            )
+            raise ValueError(f"flips: found {self.flips} beside test {self.test!r}, which has none: leave one out")
         if isinstance(self.margin, str) and self.margin != NOISE:
             raise ValueError(f"margin: found {self.margin!r}, expected a number or {NOISE!r}")
 
@@ -267,7 +264,8 @@ def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str]
     a, b, members = per_unit(pair.a), per_unit(pair.b), pair.members
     differences, n = a - b, len(a)
     if not n:
-        return Comparison(0, pair.gaps.n_undefined, notes=(*_on_gaps(pair.gaps, names), _NO_UNITS))
+        note = "not compared: there is no topic for which both have a score"
+        return Comparison(0, pair.gaps.n_undefined, notes=(*_on_gaps(pair.gaps, names), note))
     seeds = _seeds_per_fold(pair)
     found: dict[str, Any] = {
         "mean_a": math.fsum(a.tolist()) / n,
@@ -301,7 +299,7 @@ def compare(pair: Pair, settings: Settings | None = None, names: tuple[str, str]
                 covers = "topics" if wider is None else "topics and trainings"
                 found["margin"] = against_margin(wider or estimate, margin, covers, settings.higher_is_better)
             elif margin is not None and wider is not None:
-                notes.append(_NO_NOISE)
+                notes.append("not tested against a margin: no score changes with the seed")
         sides = {"deviation_a": pair.a, "deviation_b": pair.b, "deviation": pair.a - pair.b}
         trainings = {name: seed_deviation(cells) for name, cells in sides.items()}
         if wider is not None:
@@ -329,8 +327,6 @@ def detectable(estimate: Estimate) -> float:
 @lru_cache(maxsize=1024)
 def _in_errors(freedom: float) -> float:
     """Return the minimal detectable difference in standard errors of the mean."""
-    from scipy import optimize, stats
-
     critical = float(stats.t.isf(LEVEL / 2, freedom))
 
     def missing(shift: float) -> float:
@@ -343,11 +339,7 @@ def _in_errors(freedom: float) -> float:
 
 
 def against_margin(estimate: Estimate, margin: float, covers: str, higher_is_better: bool = True) -> MarginTest:
-    """Test an estimated difference for non-inferiority and equivalence.
-
-    Raises:
-        ValueError: the margin is not a finite number above 0.
-    """
+    """Test an estimated difference for non-inferiority and equivalence; ValueError unless the margin is above 0."""
     if not (margin > 0 and math.isfinite(margin)):
         raise ValueError(f"margin: found {margin}, expected a number above 0, in units of the metric")
     above, below = estimate.p_above(-margin), estimate.p_below(margin)
@@ -453,11 +445,8 @@ def _on_scores(a: Floats, b: Floats, members: Integers | None, settings: Setting
     differences = a - b
     if len(a) == 1:
         return ["not tested: a test takes more than one topic"]
-    notes = [
-        f"not tested: {name} scores {values[0]:.4g} in every topic"
-        for name, values in zip(names, (a, b), strict=True)
-        if _is_constant(values)
-    ]
+    sides = zip(names, (a, b), strict=True)
+    notes = [f"not tested: {name} scores {own[0]:.4g} in every topic" for name, own in sides if _is_constant(own)]
     if not notes and _is_constant(differences):
         same = "score the same" if abs(differences[0]) <= TIE else f"differ by {differences[0]:.4g}"
         notes = [f"not tested: {names[0]} and {names[1]} {same} in every topic"]

@@ -16,11 +16,11 @@ from rankbound.compare.comparison import DIFFERENCES, LEVEL, TIE, Cells, Compari
 from rankbound.compare.statistics import CORRECTIONS, TESTS, interval_of_mean
 from rankbound.evaluation import Evaluation, aligned, shown, summary
 from rankbound.io.files import needs_extra
+from rankbound.lazy import pl
 from rankbound.metrics import Metric
 from rankbound.texts import html, html_notes, html_table, printable, quantity, require_one_of
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
 BETTER, WORSE = "†", "‡"
@@ -179,8 +179,6 @@ class Printed(ABC):
 
     def to_polars(self) -> "pl.DataFrame":
         """Return the rows and columns of the CSV."""
-        import polars as pl
-
         return pl.DataFrame(self._flat_rows(), infer_schema_length=None)
 
 
@@ -221,7 +219,7 @@ class Report(Printed):
         counts = {row.found.n_units for row in self.rows}
         alike = [f"Over {quantity(count, 'topic')}" for count in counts if len(counts) == 1]
         notes = latex_comments([*sides, *alike, *self.all_notes(), *self._explanations()])
-        left_out = {*_LEFT_OUT_OF_PAPERS, *(["topics"] if alike else [])}
+        left_out = {"p", "P(A > B)", "win/tie/loss", "detectable", *(["topics"] if alike else [])}
         return "\n".join([*notes, "\n\n".join(table.latex() for table in self._tables(left_out))])
 
     def to_json(self) -> str:
@@ -258,11 +256,8 @@ class Report(Printed):
             "interval": f"{self.settings.confidence * 100:g} % interval",
             "adjusted": f"p ({CORRECTIONS[self.settings.correction]})",
         }
-        for title, columns, rows in (
-            ("", differences, self.rows),
-            ("Between seeds", _TRAININGS, trained),
-            ("Against a margin", _MARGIN, judged),
-        ):
+        seeds, margins = ("Between seeds", _TRAININGS, trained), ("Against a margin", _MARGIN, judged)
+        for title, columns, rows in (("", differences, self.rows), seeds, margins):
             if rows or not title:
                 header = ["", "metric", *(titles.get(name, name) for name in columns)]
                 filled = ([Cells().format(cell, row.found) for cell in columns.values()] for row in rows)
@@ -297,9 +292,8 @@ class Report(Printed):
         """Return which system to take by a metric, and how many topics would tell what is inconclusive."""
         rows = [row for row in self.rows if row.metric == metric]
         pairs = list(filter(any, (row.sides for row in rows)))
-        winners = [
-            name for name in dict.fromkeys(name for name, _ in pairs) if name not in {other for _, other in pairs}
-        ]
+        losers = {other for _, other in pairs}
+        winners = [name for name in dict.fromkeys(name for name, _ in pairs) if name not in losers]
         beaten = {name: ", ".join(other for winner, other in pairs if winner == name) for name in winners}
         advice = []
         if pairs and len(rows) > 1 and "a" not in rows[0].key:
@@ -313,27 +307,20 @@ class Report(Printed):
         if alike:
             advice.append(f"alike within the margin in {quantity(len(alike), 'comparison')}, where either will do")
         if inconclusive := [found for found in others if found not in alike]:
-            advice.append(self._open(inconclusive, len(rows)))
-        return f"What to do, by {printable(metric)}: {'; '.join(advice)}."
-
-    def _open(self, inconclusive: Sequence[Comparison], count: int) -> str:
-        """Return that differences are not significant, and how many topics would tell."""
+            some = f"{len(inconclusive)} of {len(rows)} comparisons inconclusive"
+            advice.append("no significant difference" if len(rows) == len(inconclusive) else some)
         margin = None if isinstance(self.settings.margin, str) else self.settings.margin
         needed = [
             (math.ceil(found.n_units * (found.detectable / size) ** 2), size, found.n_units)
             for found in inconclusive
             if (size := margin or abs(found.difference)) > TIE and found.detectable > 0
         ]
-        text = (
-            "no significant difference"
-            if count == len(inconclusive)
-            else f"{len(inconclusive)} of {count} comparisons inconclusive"
-        )
-        if not needed:
-            return text
-        topics, size, present = max(needed)
-        kind = "the margin" if margin else "the difference measured" if len(needed) == 1 else "the hardest one measured"
-        return f"{text}; about {topics:,} topics would tell one of {size:.4f}, {kind} (there are {present:,})"
+        if needed:
+            topics, size, present = max(needed)
+            one = "the difference measured" if len(needed) == 1 else "the hardest one measured"
+            what = f"{size:.4f}, {'the margin' if margin else one}"
+            advice.append(f"about {topics:,} topics would tell one of {what} (there are {present:,})")
+        return f"What to do, by {printable(metric)}: {'; '.join(advice)}."
 
     def _tests(self) -> str:
         """Return the number of tests, as `3 tests`."""
@@ -479,7 +466,6 @@ class SystemsTable(Printed):
         return f"{what} {self.baseline} (p ≤ {LEVEL:g}; {self.report.method()})"
 
 
-_LEFT_OUT_OF_PAPERS = ("p", "P(A > B)", "win/tie/loss", "detectable")
 _TRAININGS = {
     "folds": "{0.trainings.n_folds}",
     "seeds": "{0.trainings.n_seeds}",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,12 @@ from rankbound.compare.report import Report, Row, SystemsTable
 from rankbound.compare.scores import SYSTEM, TRAINING, scores_of_frame
 from rankbound.compare.statistics import CORRECTIONS
 from rankbound.errors import ConfigError, DataError
-from rankbound.evaluation import POLICIES, Evaluation, chosen_topics, evaluate_run, judged_by
+from rankbound.evaluation import LEFT_OUT, POLICIES, Evaluation, chosen_topics, evaluate_run, judged_by
 from rankbound.io.files import needs_extra, read_run
 from rankbound.io.judged import Qrels, Run
+from rankbound.lazy import pl
 from rankbound.metrics import Metric, metric
 from rankbound.texts import quantity, require_one_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SHOWN = 8
 
@@ -144,12 +142,7 @@ def evaluate_runs(
     lacks = {name: len(one.missing) for name, one in evaluations.items() if one.missing and policy == "skip"}
     if lacks and missing is None:
         several = ", ".join(f"{name} lacks {count}" for name, count in lacks.items())
-        warnings.warn(
-            f'{several} of the topics of the qrels, which are left out of its means: pass missing="zero" to count them '
-            'as topics without retrieved items, missing="error" to refuse such runs, or missing="skip" to leave them '
-            "out without this warning",
-            stacklevel=2,
-        )
+        warnings.warn(f"{several} of the topics of the qrels, {LEFT_OUT}", stacklevel=2)
     left_out = [f"{name} lacks {quantity(n, 'topic')} of the qrels: left out of its means" for name, n in lacks.items()]
     if baseline is None:
         notes = [note for source in sources.values() for note in source.notes]
@@ -247,10 +240,8 @@ def compare_sources(
 ) -> Report:
     """Compare all pairs of systems or only, `with_last`, all others with the last one; one correction for all tests.
 
-    The `labels` of systems in rows and notes are by default A and B for two, or short names of files.
-
-    Raises:
-        DataError: one of two systems has folds or seeds, and the other has none.
+    The `labels` of systems in rows and notes are by default A and B for two, or short names of files. DataError if one
+    of two systems has folds or seeds, and the other has none.
     """
     last = len(names) - 1
     pairs = [pair for pair in combinations(range(len(names)), 2) if not with_last or pair[1] == last]
@@ -260,9 +251,7 @@ def compare_sources(
     for a, b in pairs:
         only = [name for name in TRAINING if (name in sources[a].frame) != (name in sources[b].frame)]
         if only:
-            raise DataError(
-                f"{names[a]} and {names[b]}: only one of them has the column {only[0]!r}; expected it in both"
-            )
+            raise DataError(f"{names[a]} and {names[b]}: only one has the column {only[0]!r}; expected it in both")
         sides = (labels[a], labels[b])
         found = rows_of(sources[a].frame, sources[b].frame, metrics, settings, names=sides)
         if named:
@@ -286,13 +275,9 @@ def rows_of(
 
     Higher values are assumed to be better for metrics that the library does not know, which files may hold.
     """
-    import polars as pl
-
     keys = [name for name in ("topic", *TRAINING, "loss") if name in a.columns and name in b.columns]
-    sides = [
-        side.select(pl.lit(name).alias(SYSTEM), *keys, pl.col(list(metrics)).cast(pl.Float64))
-        for name, side in (("A", a), ("B", b))
-    ]
+    values = pl.col(list(metrics)).cast(pl.Float64)
+    sides = [side.select(pl.lit(name).alias(SYSTEM), *keys, values) for name, side in (("A", a), ("B", b))]
     frame = pl.concat(sides, how="vertical_relaxed")
     rows = []
     for name in metrics:
@@ -325,12 +310,8 @@ def _source_of_file(path: Path) -> Source:
     """Read scores from CSV (as `rankbound evaluate --csv` writes), TSV or parquet with a column `topic`.
 
     All numeric columns except `fold` and `seed` are metrics; those without a name are the index of a data frame.
-
-    Raises:
-        DataError: the file cannot be read, or has no per-topic scores.
+    DataError for a file that cannot be read, or has no per-topic scores.
     """
-    import polars as pl
-
     from rankbound.io.table_columns import has_no_name
     from rankbound.io.text_files import separator_of
 

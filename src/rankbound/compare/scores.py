@@ -12,16 +12,15 @@ design reduces a unit to one number per system:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import compress
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.io.judged import repeated
-
-if TYPE_CHECKING:
-    import polars as pl
+from rankbound.lazy import pl
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -106,9 +105,7 @@ class PairedScores:
         shared: Mask = scored & trained.all(0)
         defined = any_over(both, (1, 2))
         lacks = ~any_over(shared, (2, 3)) & any_over(shared, (0, 2, 3))
-        units, first, second = (
-            [self.units[unit] for unit in np.flatnonzero(chosen).tolist()] for chosen in (defined, *lacks)
-        )
+        units, first, second = (list(compress(self.units, chosen)) for chosen in (defined, *lacks))
         gaps = Gaps(
             trainings=[
                 (side, self.folds[fold], self.seeds[seed])
@@ -183,12 +180,20 @@ def scores_of_frame(frame: "pl.DataFrame", metric: str, *, members: bool = False
     """
     drawings: Integers | None = None
     if DRAWING in frame.columns and frame[DRAWING].n_unique() > 1:
-        import polars as pl
-
         frame = frame.with_columns(fold=pl.format("{} of drawing {}", "fold", DRAWING))
         drawings = frame.select("fold", DRAWING).unique().sort("fold")[DRAWING].to_numpy().astype(np.int64)
     key = [SYSTEM, "topic", *(name for name in TRAINING if name in frame.columns)]
-    _refuse_doubles(frame, key)
+    twice = frame.filter(frame.select(key).is_duplicated())
+    if not twice.is_empty():
+        first = twice.select(key).row(0, named=True)
+        same = twice.filter(**first)
+        texts = [name for name in same.columns if name not in key and not same[name].dtype.is_float()]
+        differing = {name: same[name].unique().sort().to_list() for name in texts if same[name].n_unique() > 1}
+        what = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in differing.items())
+        raise DataError(
+            f"{', '.join(f'{name} {value}' for name, value in first.items())}: found {len(same)} scores, expected one; "
+            + (f"the rows differ in {what}: choose one" if what else "the rows differ only in their scores")
+        )
     axes: dict[str, Sequence[str]] = dict.fromkeys((SYSTEM, "topic", *TRAINING), NO_TRAININGS)
     places: dict[str, Any] = dict.fromkeys(axes, 0)
     for name in key:
@@ -226,18 +231,3 @@ def mean_of_known(values: Floats) -> Floats:
     sums, counts = np.where(known, values, 0.0).sum(-1), known.sum(-1)
     means: Floats = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     return means
-
-
-def _refuse_doubles(frame: "pl.DataFrame", key: Sequence[str]) -> None:
-    twice = frame.filter(frame.select(key).is_duplicated())
-    if twice.is_empty():
-        return
-    first = twice.select(key).row(0, named=True)
-    same = twice.filter(**first)
-    texts = [name for name in same.columns if name not in key and not same[name].dtype.is_float()]
-    differing = {name: same[name].unique().sort().to_list() for name in texts if same[name].n_unique() > 1}
-    what = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in differing.items())
-    raise DataError(
-        f"{', '.join(f'{name} {value}' for name, value in first.items())}: found {len(same)} scores, expected one; "
-        + (f"the rows differ in {what}: choose one" if what else "the rows differ only in their scores")
-    )

@@ -55,6 +55,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
+from rankbound.lazy import special, stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999
@@ -106,8 +107,6 @@ class Estimate:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the t interval of level `confidence`."""
-        from scipy import special
-
         reach = float(special.stdtrit(self.degrees_of_freedom, (1 + confidence) / 2)) * self.standard_error
         return self.mean - reach, self.mean + reach
 
@@ -117,8 +116,6 @@ class Estimate:
 
     def p_above(self, limit: float) -> float:
         """Return the one-sided p-value against a true mean of at most `limit`."""
-        from scipy import special
-
         if self.standard_error == 0:
             return 0.0 if self.mean > limit else 1.0
         # As `scipy.stats.t.sf`, which takes a hundred times as long to check its arguments.
@@ -312,8 +309,6 @@ def interval_of_mean(
         return float(known[0]), float(known[0])
     if method == "t" or not can_reach(n, 1 - confidence):
         return over_units(known).interval(confidence)
-    from scipy import special
-
     level = 2 * float(special.ndtr(special.stdtrit(n - 1, (1 + confidence) / 2) * math.sqrt(n / (n - 1)))) - 1
     # A sample and its mirror image use the same draws.
     mirrored = -known[::-1]
@@ -358,8 +353,6 @@ def wilcoxon(differences: Floats) -> float:
     otherwise by the normal distribution, but for few units. Differences are rounded to nine decimals, so that scores
     of different rounding errors are zeros and ties, too. NaNs are ignored; NaN without differences, 1 if all are zero.
     """
-    from scipy import stats
-
     known = np.round(differences[np.isfinite(differences)], _DECIMALS)
     if not known.any():
         return 1.0 if len(known) else math.nan
@@ -453,8 +446,6 @@ def bootstrap(
     - if the BCa correction is undefined, as when hardly any resamples differ, the percentile interval is returned;
     - the interval is NaN for fewer than two units, or if no resample defines the statistic.
     """
-    from scipy import stats
-
     columns = np.atleast_2d(values)
     if columns.shape[1] < 2:
         return math.nan, math.nan

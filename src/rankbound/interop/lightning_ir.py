@@ -86,9 +86,7 @@ class ListwiseLoss(ListwiseLossFunction):  # type: ignore[misc,unused-ignore]
         targets = _tensor("targets", getattr(batch, "targets", None), "a data set with targets, such as RunDataset's")
         documents = f"{n_items} documents of {len(sizes)} queries"
         if scores.numel() != n_items:
-            raise ValueError(
-                f"scores: found the shape {tuple(scores.shape)} for {documents}, expected one per document"
-            )
+            raise ValueError(f"scores: found the shape {tuple(scores.shape)} for {documents}, expected one each")
         per_document = targets.numel() // n_items
         if targets.numel() != n_items and targets.shape[-1:].numel() * n_items != targets.numel():
             raise ValueError(

@@ -101,9 +101,7 @@ class ListwiseLoss(nn.Module):
         chosen: Any = loss if loss_first else model
         ranking: Any = model if loss_first else loss
         if not hasattr(chosen, "num_labels"):
-            raise ValueError(
-                f"model: found {type(chosen).__name__}, expected a CrossEncoder, as in ListwiseLoss(model)"
-            )
+            raise ValueError(f"model: found {type(chosen).__name__}, expected a CrossEncoder: ListwiseLoss(model)")
         if chosen.num_labels != 1:
             raise ValueError(f"model: found {chosen.num_labels} outputs, expected 1: CrossEncoder(..., num_labels=1)")
         require_one_of("reduction", reduction, REDUCTIONS)
@@ -313,11 +311,8 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the parameters that change the values, for the model card."""
-        return {
-            "metrics": [str(one) for one in self.metrics],
-            "undefined": self.undefined,
-            "always_rerank_positives": self.always_rerank_positives,
-        }
+        texts, positives = list(map(str, self.metrics)), self.always_rerank_positives
+        return {"metrics": texts, "undefined": self.undefined, "always_rerank_positives": positives}
 
     def _evaluation(self, scores: npt.NDArray[np.float64], lists: Sequence[_Judged]) -> Evaluation:
         """Evaluate lists of ranked documents with these scores, each followed by its missing ones."""
@@ -365,9 +360,7 @@ def _checked_batch(
             kind = f"shape {tuple(grades.shape)}" if isinstance(grades, Tensor) else type(grades).__name__
             raise ValueError(f"labels: found {kind} for query {place}, expected a flat tensor, one number per document")
         if len(texts) != len(grades):
-            raise ValueError(
-                f"labels: found {len(grades)} for the {len(texts)} documents of query {place}, expected one each"
-            )
+            raise ValueError(f"labels: found {len(grades)} for query {place}, expected {len(texts)}, one per document")
     if not any(map(len, documents)):
         raise ValueError(f"inputs: found no document for any of {len(queries)} queries, expected at least one")
     pairs = [(query, text) for query, texts in zip(queries, documents, strict=True) for text in texts]
@@ -394,9 +387,7 @@ class _Sample:
         `place` is its index, for messages; `rerank_positives` is `always_rerank_positives`.
         """
         if not isinstance(sample, Mapping):
-            raise ValueError(
-                f"samples: found {type(sample).__name__} as sample {place}, expected a dictionary with a query"
-            )
+            raise ValueError(f"samples: found {type(sample).__name__} at {place}, expected a dictionary with a query")
         keys = frozenset(key for key in frozenset().union(*_FORMS) if sample.get(key) is not None)
         if sample.get("query") is None or keys not in _FORMS:
             raise ValueError(

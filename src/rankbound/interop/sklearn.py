@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.io.files import needs_extra
-from rankbound.io.judged import JudgedLists
+from rankbound.io.judged import Array, JudgedLists
 from rankbound.metrics import metric as parse_metric
 from rankbound.texts import quoted
 from rankbound.training.ranker import Ranker, train_ranker
@@ -19,7 +19,7 @@ from rankbound.training.recipe import PAIR_MODELS, Recipe
 with needs_extra("data"):
     import polars as pl
 
-    from rankbound.io.table_columns import CATEGORIES, Table, by_topic, matrix
+    from rankbound.io.table_columns import CATEGORIES, Table, by_topic
 with needs_extra("sklearn"):
     from sklearn.base import BaseEstimator
     from sklearn.utils.validation import (
@@ -151,13 +151,14 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         known = values[~np.isnan(values)]
         return float(known.mean()) if len(known) else float("nan")
 
-    def _checked(
-        self, X: Any, y: Any = None, is_fit: bool = False
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], dict[str, list[str]]]:
+    def _checked(self, X: Any, y: Any = None, is_fit: bool = False) -> tuple[Array, Array, dict[str, list[str]]]:
         """Return checked features, labels (to fit by) and the categories of a data frame's columns of that type."""
         keeps = self.missing_features != "refuse"
-        frame = _frame_of(X) if hasattr(X, "columns") else None
-        if frame is None or not any(isinstance(kind, CATEGORIES) for kind in frame.dtypes):
+        # Of pandas, a data frame that has categories.
+        has_categories = hasattr(X, "iloc") and any(str(kind) == "category" for kind in getattr(X, "dtypes", ()))
+        frame = X if isinstance(X, pl.DataFrame) else pl.from_pandas(X) if has_categories else pl.DataFrame()
+        typed = [name for name, kind in frame.schema.items() if isinstance(kind, CATEGORIES)]
+        if not typed:
             finite = {"dtype": np.float32, "ensure_all_finite": "allow-nan" if keeps else True}
             try:
                 if is_fit:
@@ -169,10 +170,8 @@ class RankerEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
                 way = "columns of categories have that type: X.astype({'brand': 'category'})"
                 raise ValueError(f"X: {error}, expected numbers; {way}") from error
         validate_data(self, X, skip_check_array=True, reset=is_fit)
-        names = list(map(str, frame.columns))
-        known = list(self.ranker_.encoding.categories) if not is_fit else None
-        own = [name for name in names if isinstance(frame.schema[name], CATEGORIES)] if known is None else known
-        values, categories = matrix(Table(frame, "X", "row", 0), names, own, keeps)
+        own = typed if is_fit else list(self.ranker_.encoding.categories)
+        values, categories = Table(frame, "X", "row", 0).matrix(frame.columns, own, keeps)
         grades = np.empty(0)
         if is_fit:
             grades = check_array(column_or_1d(y), ensure_2d=False)
@@ -200,16 +199,8 @@ def _apart(X: Any, qid: Any) -> tuple[Any, Any]:
     return X.drop(columns=QUERY) if hasattr(X, "iloc") else X.drop(QUERY), column
 
 
-def _frame_of(X: Any) -> pl.DataFrame | None:
-    """Return a data frame that has categories as one of polars; None for any other."""
-    if isinstance(X, pl.DataFrame):
-        return X
-    has_categories = hasattr(X, "iloc") and any(str(kind) == "category" for kind in X.dtypes)
-    return pl.from_pandas(X) if has_categories else None
-
-
 def _judged(
-    qid: Any, rows: npt.NDArray[Any], grades: npt.NDArray[Any], names: Sequence[str], categories: dict[str, list[str]]
+    qid: Any, rows: Array, grades: Array, names: Sequence[str], categories: dict[str, list[str]]
 ) -> tuple[JudgedLists, npt.NDArray[np.int64]]:
     """Return rows as the lists of their queries, whose items are named by the rows' numbers, and the rows' order."""
     order, topics, offsets = _lists(qid, len(rows))

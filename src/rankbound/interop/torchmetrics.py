@@ -19,13 +19,7 @@ with needs_extra("torchmetrics"):
     from torchmetrics.utilities import dim_zero_cat
 
 # Processes exchange tensors of one type alone, so that each state has one, whatever the types of the arguments.
-STATES = {
-    "preds": torch.float64,
-    "target": torch.float64,
-    "indexes": torch.int64,
-    "values": torch.float64,
-    "text": torch.int64,
-}
+STATES = dict.fromkeys(("preds", "target", "values"), torch.float64) | dict.fromkeys(("indexes", "text"), torch.int64)
 DEFAULT_POLICY = POLICIES[0]
 
 
@@ -102,9 +96,7 @@ class RankingMetric(torchmetrics.Metric):  # type: ignore[misc,unused-ignore]
                 raise ValueError(f"{name}: found {type(tensor).__name__}, expected a tensor")
         shapes = [tuple(tensor.shape) for tensor in named.values()]
         if len(set(shapes)) > 1:
-            raise ValueError(
-                f"{', '.join(named)}: found the shapes {', '.join(map(str, shapes))}, expected the same shape"
-            )
+            raise ValueError(f"{', '.join(named)}: found the shapes {', '.join(map(str, shapes))}, expected the same")
         if offsets is not None:
             self.values.append(self.ranking_metric(preds.detach(), target.detach(), offsets))
             # A collection shares the states of metrics that are equal after the first batch, as two metrics may be.

@@ -72,7 +72,15 @@ def temporary_beside(target: Path, suffix: str) -> Iterator[Path]:
     try:
         with _explained(target):
             target.parent.mkdir(parents=True, exist_ok=True)
-            _remove_left_behind(target, suffix)
+            name = re.compile(rf"\.{re.escape(target.stem)}\.[0-9a-f]{{16}}{re.escape(suffix)}")
+            for path in [entry for entry in target.parent.iterdir() if name.fullmatch(entry.name)]:
+                with suppress(OSError):
+                    other = os.open(path, os.O_RDWR)
+                    try:
+                        if lock(other, wait=False):
+                            path.unlink()
+                    finally:
+                        os.close(other)
             handle = _made_and_locked(temporary)
             # Between creation and lock, another writer may have removed it as left behind.
             while not is_at(handle, temporary):
@@ -115,18 +123,6 @@ def _made_and_locked(path: Path) -> int:
     return handle
 
 
-def _remove_left_behind(target: Path, suffix: str) -> None:
-    name = re.compile(rf"\.{re.escape(target.stem)}\.[0-9a-f]{{16}}{re.escape(suffix)}")
-    for path in [entry for entry in target.parent.iterdir() if name.fullmatch(entry.name)]:
-        with suppress(OSError):
-            handle = os.open(path, os.O_RDWR)
-            try:
-                if lock(handle, wait=False):
-                    path.unlink()
-            finally:
-                os.close(handle)
-
-
 @contextmanager
 def _explained(target: Path, temporary: Path | None = None) -> Iterator[None]:
     """Turn errors of writing into an OutputError with file, reason and remedy; pass all others on."""
@@ -143,9 +139,8 @@ def _explained(target: Path, temporary: Path | None = None) -> Iterator[None]:
             ours = temporary is None or str(getattr(cause, "filename", None)) == str(temporary)
             if code in _FULL or (ours and code in _REFUSED):
                 advice = "make room on its disk" if code in _FULL else "check the folder, its owner and its permissions"
-                raise OutputError(
-                    f"{target}: could not be written: {os.strerror(code)}; {advice}, and run this again"
-                ) from error
+                reason = f"could not be written: {os.strerror(code)}"
+                raise OutputError(f"{target}: {reason}; {advice}, and run this again") from error
             cause = cause.__cause__ or cause.__context__
         raise
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -73,7 +73,13 @@ def fetch(archive: Archive, out: str | os.PathLike[str], mirror: str | None = No
     faults: list[str] = []
     if target.exists() and _accept(archive, target, target, faults):
         return target
-    for place in _places(archive, target, [os.environ.get(MIRROR_VARIABLE), mirror]):
+    siblings = [target.parent / name for name in archive.names]
+    mirrors = filter(None, dict.fromkeys([os.environ.get(MIRROR_VARIABLE), mirror]))
+    for place in (
+        *(str(path) for path in siblings if path != target and path.exists()),
+        *(f"{base.rstrip('/')}/{name}" for base in mirrors for name in archive.names),
+        *archive.addresses,
+    ):
         # A temporary name: two simultaneous downloads must not write into one file.
         with temporary_beside(target.with_name(f"{target.name}.part"), ".part") as part:
             try:
@@ -84,53 +90,36 @@ def fetch(archive: Archive, out: str | os.PathLike[str], mirror: str | None = No
             if _accept(archive, part, target, faults, place):
                 part.replace(target)
                 return target
-    raise SourceError(_advice(archive, target, faults))
-
-
-def _places(archive: Archive, target: Path, mirrors: list[str | None]) -> Iterator[str]:
-    siblings = [target.parent / name for name in archive.names]
-    yield from (str(path) for path in siblings if path != target and path.exists())
-    for mirror in filter(None, dict.fromkeys(mirrors)):
-        yield from (f"{mirror.rstrip('/')}/{name}" for name in archive.names)
-    yield from archive.addresses
+    tried = "\n".join(f"  - {fault}" for fault in faults) or "  - nothing"
+    names, publisher = " or ".join(archive.names), archive.homepage or "its publisher"
+    accepted = "if its content has the expected checksums" if archive.is_checked else "without checksums"
+    raise SourceError(
+        f"could not get {archive.title}. Tried:\n{tried}\n"
+        f"By hand: fetch {names} (from {publisher} or a colleague), and save it as {target} "
+        f"or beside it under its own name; or set {MIRROR_VARIABLE} (or `mirror`) to a folder or base "
+        f"URL that has it. It is accepted {accepted}."
+    )
 
 
 def _accept(archive: Archive, path: Path, target: Path, faults: list[str], place: str | None = None) -> bool:
     """Return whether the file at `path` passes; otherwise set it aside under the target's name and note the fault."""
     try:
         archive.check(path)
+        return True
     except SourceError as error:
         reason = str(error).removeprefix(f"{path}: ")
-        faults.append(f"{place or path}: {reason} ({_set_aside(path, target)})")
-        print(f"rejected {faults[-1]}", file=sys.stderr)
-        return False
-    return True
-
-
-def _set_aside(path: Path, target: Path) -> str:
-    """Rename a rejected file, never over another one, and return what became of it.
-
-    A copy from elsewhere is kept only once: attempts that are repeated must not fill the disk.
-    """
     first = target.with_name(f"{target.name}.rejected")
+    # A copy from elsewhere is kept only once: attempts that are repeated must not fill the disk.
     if path != target and first.exists():
-        return f"the copy is not kept, because {first} exists"
-    others = (first.with_name(f"{first.name}-{number}") for number in count(2))
-    free = next(name for name in chain([first], others) if not os.path.lexists(name))
-    path.rename(free)
-    return f"the file is set aside as {free}"
-
-
-def _advice(archive: Archive, target: Path, faults: list[str]) -> str:
-    tried = "\n".join(f"  - {fault}" for fault in faults) or "  - nothing"
-    names, publisher = " or ".join(archive.names), archive.homepage or "its publisher"
-    accepted = "if its content has the expected checksums" if archive.is_checked else "without checksums"
-    return (
-        f"could not get {archive.title}. Tried:\n{tried}\n"
-        f"By hand: fetch {names} (from {publisher} or a colleague), and save it as {target} "
-        f"or beside it under its own name; or set {MIRROR_VARIABLE} (or `mirror`) to a folder or base "
-        f"URL that has it. It is accepted {accepted}."
-    )
+        became = f"the copy is not kept, because {first} exists"
+    else:
+        others = (first.with_name(f"{first.name}-{number}") for number in count(2))
+        free = next(name for name in chain([first], others) if not os.path.lexists(name))
+        path.rename(free)
+        became = f"the file is set aside as {free}"
+    faults.append(f"{place or path}: {reason} ({became})")
+    print(f"rejected {faults[-1]}", file=sys.stderr)
+    return False
 
 
 def _copy(place: str, part: Path) -> None:
@@ -165,9 +154,8 @@ def _download(address: str, part: Path) -> None:
                 raise _Fault(f"the server answered {response.status_code} {response.reason}", again)
             length = response.headers.get("Content-Length", "")
             # disable=None: no bar unless the output is a terminal.
-            bar = tqdm(
-                total=int(length) if length.isdigit() else None, desc=part.name, unit="B", unit_scale=True, disable=None
-            )
+            total = int(length) if length.isdigit() else None
+            bar = tqdm(total=total, desc=part.name, unit="B", unit_scale=True, disable=None)
             with part.open("wb") as file, bar:
                 # A body that is shorter than announced is an error of requests.
                 for block in response.iter_content(_BLOCK_BYTES):
@@ -175,13 +163,10 @@ def _download(address: str, part: Path) -> None:
                 file.flush()
                 os.fsync(file.fileno())
     except requests.RequestException as error:
-        raise _Fault(_root_cause(error), again=True) from error
+        # The innermost reason: the outer layers only repeat the address.
+        cause: BaseException = error
+        while (inner := cause.__cause__ or cause.__context__) is not None:
+            cause = inner
+        raise _Fault(f"{type(cause).__name__}: {cause}", again=True) from error
     except OSError as error:
         raise _Fault(f"could not write {part}: {error.strerror or error}") from error
-
-
-def _root_cause(error: BaseException) -> str:
-    """Return the innermost reason: the outer layers only repeat the address."""
-    while (inner := error.__cause__ or error.__context__) is not None:
-        error = inner
-    return f"{type(error).__name__}: {error}"

@@ -33,8 +33,8 @@ from rankbound.io.judged import (
     repeated,
     warn_of_columns,
 )
-from rankbound.io.text_files import JSON, plain_name, separator_of
-from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, shortened
+from rankbound.io.text_files import JSON, first_fields, plain_name, separator_of
+from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, shortened
 
 if TYPE_CHECKING:
     from rankbound.io.packed import Pack
@@ -53,15 +53,12 @@ TABLES = (".csv", ".tsv", ".parquet")
 SMALL_BYTES = 2**16
 """Bytes of TREC text that Python reads in less time than polars takes to load."""
 
-_NAME, _SCORE = rb"([!-~]+)", rb"(-?\d{1,15}(?:\.\d+)?(?:[eE]-?\d{1,2})?)"
+_NAME, _WORD, _SCORE = rb"([!-~]+)", rb"[!-~]+", rb"(-?\d{1,15}(?:\.\d+)?(?:[eE]-?\d{1,2})?)"
 
-
-def _row(*fields: bytes) -> re.Pattern[bytes]:
-    return re.compile(rb"^%s$" % rb"[ \t]".join(fields), re.MULTILINE)
-
-
-ROW_OF_RUN = _row(_NAME, rb"[!-~]+", _NAME, rb"[!-~]+", _SCORE, rb"[!-~]+")
-ROW_OF_QRELS = _row(_NAME, rb"[!-~]+", _NAME, rb"(-?\d{1,15})")
+ROW_OF_RUN, ROW_OF_QRELS = (
+    re.compile(rb"^%s$" % rb"[ \t]".join(fields), re.MULTILINE)
+    for fields in ((_NAME, _WORD, _NAME, _WORD, _SCORE, _WORD), (_NAME, _WORD, _NAME, rb"(-?\d{1,15})"))
+)
 """Lines of ASCII text whose topic, item and number can be read in one way only."""
 
 
@@ -133,30 +130,23 @@ def read_lists(
             f"missing_features: found {missing_features!r}, expected one of {', '.join(MISSING)}; how a ranker fills "
             "those that are kept is a setting of its training: train_ranker(lists, missing_features='mean')"
         )
-    of_tables: dict[str, Any] = {
-        "weights": weights,
-        "list_weights": list_weights,
-        "exclude": exclude,
-        "categorical": categorical,
-    }
-    labels, keeps = grades_of(grades), missing_features == "keep"
-    columns = table_columns.Columns(topic, item, relevance, grades=labels, keep_missing=keeps, **of_tables)
+    of_tables = dict[str, Any](weights=weights, list_weights=list_weights, exclude=exclude, categorical=categorical)
+    read = dict[str, Any](features=features, labelled=labelled, keep_missing=missing_features == "keep")
+    columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades), **of_tables, **read)
     kind = kind_of(source)
     if kind == "json":
         raise DataError(f"{source}: JSON holds runs and judgements; lists with features are LETOR text or tables")
     if kind in ("text", "packed"):
         for name, value in {"grades": grades, **of_tables}.items():
             if value:
-                raise DataError(
-                    f"{name}: found {value}, but {source} is no table with a row per item, whose columns have names"
-                )
+                raise DataError(f"{name}: found {value}, but {source} is no table with a row per item")
     if kind == "text":
         return letor.read_letor(source, features, groups)
     if groups is not None:
         raise DataError(f"groups: found {groups}, but only LETOR text has lines without the names of their topics")
     if kind == "packed":
         return packed.read_packed(source, features)
-    lists = tables.read_judged(source, columns, features, labelled)
+    lists = tables.read_judged(source, columns)
     warn_of_columns(source, lists.left_out, lists.doubtful)
     return lists
 
@@ -207,8 +197,8 @@ def pack_lists(
             return packed.pack(letor.read_lists(text, known, str(source)), known.feature_names, path, on_topics)
     if kind == "rows" and groups is None and not tables.has_lists(source):
         _require_distinct("features", features)
-        columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades))
-        stream = tables.TableStream(source, columns, features)
+        columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades), features=features)
+        stream = tables.TableStream(source, columns)
         parts = (packed.packed_lists(part, path) for part in stream)
         written = packed.pack(parts, stream.feature_names, path, on_topics)
         warn_of_columns(source, stream.left_out, stream.doubtful)
@@ -333,9 +323,18 @@ def read_qrels(
     """
     with needs_extra("data"):
         from rankbound.io import letor, packed, run_files, table_columns, tables
-    path = _file_of_folder(as_nested(path))
-    columns = table_columns.Columns(topic, item, relevance, grades=grades_of(grades))
-    kind = _kind_of_lines(path)
+    path = as_nested(path)
+    if isinstance(path, str | os.PathLike) and Path(path).is_dir():
+        # BEIR's judgements lie in a folder `qrels` of the data set's.
+        folder = Path(path, "qrels") if Path(path, "qrels").is_dir() else Path(path)
+        files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+        if len(files) > 1:
+            names = shortened(", ".join(file.name for file in files), LONGEST_VALUE)
+            found = f"found a folder of {len(files)} files ({names})"
+            raise DataError(f"{path}: {found}, expected a file: name one of them")
+        path = files[0] if files else path
+    read = dict[str, Any](grades=grades_of(grades), features=(), judgements=not intents)
+    columns, kind = table_columns.Columns(topic, item, relevance, **read), _kind_of_lines(path)
     if grades is not None and (is_nested(path) or kind in ("text", "packed")):
         raise DataError(table_columns.NO_GRADES)
     if kind == "json" or (intents and kind == "text"):
@@ -350,7 +349,7 @@ def read_qrels(
         return packed.read_packed(path)
     if kind == "text":
         return letor.read_letor(path) if letor.is_letor(path) else run_files.read_qrels(path, columns)
-    return tables.read_judged(path, columns, features=(), judgements=True)
+    return tables.read_judged(path, columns)
 
 
 def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
@@ -386,8 +385,8 @@ def stream_lists(
 
     kind = kind_of(path)
     if kind == "rows" and groups is None and not tables.has_lists(path):
-        named = table_columns.Columns(**columns, keep_missing=keep_missing)
-        return iter(tables.TableStream(path, named, features, None))
+        named = table_columns.Columns(**columns, keep_missing=keep_missing, features=features, labelled=None)
+        return iter(tables.TableStream(path, named))
     if kind != "text" or not all(name.isascii() and name.isdigit() for name in features):
         return None
     with letor.open_judged(path) as text:
@@ -465,10 +464,7 @@ def needs_extra(name: str) -> Iterator[None]:
 def kind_of(source: Any) -> str:
     """Return `frame`, or of a file by its name and columns, `json`, `packed`, `rows` or `text`, which is any other.
 
-    The `rows` are a table with a row per item.
-
-    Raises:
-        DataError: a directory, or a file that cannot be read.
+    The `rows` are a table with a row per item. DataError for a directory, or a file that cannot be read.
     """
     if not isinstance(source, str | os.PathLike):
         return "frame"
@@ -486,12 +482,14 @@ def kind_of(source: Any) -> str:
 def _kind_of_lines(source: Any, format: str | None = None) -> str:
     """Return the kind of a run or of judgements: a `.tsv` without names of columns, or with a `format`, is text."""
     kind = kind_of(source)
-    if kind == "rows" and plain_name(source).endswith(".tsv"):
-        from rankbound.io import tables
+    if kind != "rows" or not plain_name(source).endswith(".tsv"):
+        return kind
+    from rankbound.io.table_columns import named
 
-        is_text = format is not None or not tables.has_names(source, "topic", "item", "score", "relevance")
-        return "text" if is_text else "rows"
-    return kind
+    fields, roles = [] if format is not None else first_fields(source), ("topic", "item", "score", "relevance")
+    fields = fields[0].split() if len(fields) == 1 else fields
+    is_header = not any(map(is_number, fields)) or any(named(role, fields, str(source)) for role in roles)
+    return "rows" if format is None and is_header else "text"
 
 
 def grades_of(grades: Mapping[Any, float] | Sequence[Any] | None) -> Mapping[str, float] | None:
@@ -514,15 +512,3 @@ def _require_distinct(option: str, names: Sequence[str] | None) -> None:
         raise DataError(f"{option}: found the text {names!r}, expected a sequence of names, as in [{names!r}]")
     if (twice := repeated(names or ())) is not None:
         raise DataError(f"{option}: found {twice!r} twice, expected each once")
-
-
-def _file_of_folder(path: Any) -> Any:
-    """Return the only file of a folder, or of its folder `qrels`, as BEIR's have one; DataError for several."""
-    if not isinstance(path, str | os.PathLike) or not Path(path).is_dir():
-        return path
-    folder = Path(path, "qrels") if Path(path, "qrels").is_dir() else Path(path)
-    files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
-    if len(files) > 1:
-        names = shortened(", ".join(file.name for file in files), LONGEST_VALUE)
-        raise DataError(f"{path}: found a folder of {len(files)} files ({names}), expected a file: name one of them")
-    return files[0] if files else path

@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.errors import ColumnWarning, DataError
+from rankbound.lazy import pl
 from rankbound.texts import LARGEST_EXACT, LONGEST, printable, quoted, shortened
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from rankbound.lists import Topic
 
     Names = Sequence[str] | pl.Series
@@ -40,8 +39,6 @@ _USUAL_TYPES = ("b1", "i1", "u1", "i2", "i4", "i8", "f4", "f8")
 
 def name_column(names: Names) -> "pl.Series":
     """Return names, text or numbers, as a column of text."""
-    import polars as pl
-
     return (names if isinstance(names, pl.Series) else pl.Series(names)).cast(pl.String)
 
 
@@ -78,8 +75,6 @@ class _NamedItems:
         """Whether the keys of each topic differ, so that none has an item twice; if not, it may have."""
         if self.by_name is not None:
             return True
-        import polars as pl
-
         # As many keys as a processor's cache holds are counted faster than all at once, and in less memory.
         places = np.arange(0, len(self.keys) + _COUNTED_AT_ONCE, _COUNTED_AT_ONCE)
         limits = np.unique(self.offsets[np.searchsorted(self.offsets, places.clip(max=len(self.keys)))]).tolist()

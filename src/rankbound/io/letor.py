@@ -77,10 +77,7 @@ def read_letor(path: File, features: Sequence[str] | None = None, groups: File |
     """Read a LETOR file; its features are named 1, 2, ... up to the largest index.
 
     `features` selects some of them; selected features that no line has are 0. `groups` is a file with the numbers of
-    lines of each query, whose ids the lines then lack.
-
-    Raises:
-        DataError: the file cannot be read, or a line is malformed; the message names line and token.
+    lines of each query, whose ids the lines then lack. DataError names line and token of a malformed line.
     """
     try:
         chunks: list[Chunk] = []
@@ -263,9 +260,7 @@ def with_query_ids(stream: BinaryIO, sizes: list[int], where: str, first: int = 
                 continue
             label, rest = tokens[0], b"".join(tokens[1:]).rstrip()
             if rest.startswith(b"qid:"):
-                raise DataError(
-                    f"{where}, line {number}: it names its query, but sizes of groups are given, too; omit them"
-                )
+                raise DataError(f"{where}, line {number}: it names its query, beside sizes of groups: omit them")
             if (query := next(queries, None)) is None:
                 raise DataError(f"{where}, line {number}: expected no more lines, by the sizes of its groups")
             yield b"%s qid:%d %s %s%s\n" % (label, query, rest, hash_mark, comment.rstrip(b"\n"))
@@ -449,15 +444,13 @@ def parse_by_kernel(text: bytearray, first: int, layout: Layout) -> pa.Table | N
     return layout.rows(labels[:count], queries[:count], lines[:count], features[:count], made)
 
 
-def _parsed(
-    text: bytearray, first: int, largest_label: int, smallest: int, *arrays: npt.NDArray[Any]
-) -> pa.Array | None:
+def _parsed(text: bytearray, first: int, largest: int, smallest: int, *arrays: npt.NDArray[Any]) -> pa.Array | None:
     """Write labels, queries, line numbers and features of lines, and return their names; None if any is irregular."""
     from rankbound.kernels.text import parse as kernel
 
     n = len(arrays[0])
     names, ends = np.empty(len(text) + _LONGEST_MADE_NAME * n, np.uint8), np.zeros(n + 1, np.int32)
-    count = kernel(np.frombuffer(text, np.uint8), first, largest_label, smallest, *arrays, names, ends)
+    count = kernel(np.frombuffer(text, np.uint8), first, largest, smallest, *arrays, names, ends)
     if count < 0:
         return None
     buffers = pa.py_buffer(ends[: count + 1]), pa.py_buffer(names[: ends[count]].copy())
@@ -467,8 +460,7 @@ def _parsed(
 def parse_lines(text: bytes | bytearray, first: int, layout: Layout, where: str) -> pa.Table:
     """Return the rows of whole lines, numbered from `first`; slow, and accepts whatever is unambiguous.
 
-    Raises:
-        DataError: a line is malformed; the message names its number and the token.
+    DataError names the number and the token of a malformed line.
     """
     numbers, label, query, names = list[int](), list[int](), list[int](), list[str]()
     features = np.zeros((text.count(b"\n"), layout.known.width), np.float32)
@@ -525,9 +517,7 @@ def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], smallest: int) 
                 raise _malformed(pair, "a pair `index:value`")
             later = [int(one) for one in (other.partition(b":")[0] for other in pairs[place:]) if one.isdigit()]
             if key.isdigit() and len(key) <= _LONGEST_INDEX and min(later, default=int(key) + 1) <= int(key):
-                raise _malformed(
-                    pair, f"ascending indices, but {min(later)} comes after it: sort the pairs of each line"
-                )
+                raise _malformed(pair, f"ascending indices, but {min(later)} comes after it: sort the pairs of lines")
             if _whole(key, f"a feature index before the colon of {_shown(pair)}", smallest, largest) <= previous:
                 raise _malformed(pair, f"a feature index above {previous}, the one before it")
             raise _malformed(pair, f"a finite number after the colon, at most {_LARGEST_FLOAT:.4g} in magnitude")

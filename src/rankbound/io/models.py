@@ -104,11 +104,7 @@ def damage() -> tuple[type[Exception], ...]:
 
 
 def open_parquet(path: File) -> pq.ParquetFile:
-    """Open a file and check its seal, if it has one.
-
-    Raises:
-        DataError: the file is missing, does not match its seal, or is not a parquet file.
-    """
+    """Open a file; DataError if it is missing, does not match the seal that it may have, or is not parquet."""
     with readable(path):
         check_seal(path)
         return pq.ParquetFile(path, memory_map=False)
@@ -126,11 +122,7 @@ def readable(path: File, kind: str = "parquet") -> Iterator[None]:
 
 
 def check_memory(file: pq.ParquetFile, path: File) -> None:
-    """Reject a table larger than this machine's memory: a constant column takes no space in a file, however long.
-
-    Raises:
-        DataError: the rows need more memory than the machine has.
-    """
+    """Raise DataError for a table larger than this machine's memory: a constant column takes no space in a file."""
     # Only rows and types are used: with a damaged footer, Arrow's column metadata may end the process.
     size, memory = 0, memory_bytes()
     for column in file.schema_arrow:

@@ -58,11 +58,7 @@ class Pack:
 
 
 def is_packed(path: File) -> bool:
-    """Return True for an Arrow file, and for parquet with a row per topic: lists of items and lists of features.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
+    """Return True for an Arrow file, and for parquet with lists of items and of features; DataError if unreadable."""
     if Path(path).suffix == ARROW:
         return True
     with readable(path):
@@ -74,11 +70,8 @@ def is_packed(path: File) -> bool:
 def read_packed(path: File, features: Sequence[str] | None = None) -> JudgedLists:
     """Read the lists of a packed file; its features are named 1, 2, ... unless an Arrow file names them.
 
-    Those of an Arrow file stay in it: the array is read-only.
-
-    Raises:
-        DataError: the file is damaged, lacks a column, or holds nulls or values that are not finite numbers; the
-            message names the column and the item.
+    Those of an Arrow file stay in it: the array is read-only. DataError names the column, and the item, of a damaged
+    file, one without a column, and one with nulls or values that are not finite numbers.
     """
     is_mapped = Path(path).suffix == ARROW
     if is_mapped:
@@ -122,13 +115,12 @@ def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
     """Join packed tables into one batch of lists."""
     chunks = [batch for table in tables for batch in table.to_batches()]
     items = [chunk.column("items").flatten() for chunk in chunks]
+    labels = [_numbers(chunk.column("relevance").flatten()) for chunk in chunks]
     features = [_features(chunk) for chunk in chunks]
     return JudgedLists(
         topics=[name for chunk in chunks for name in chunk.column("topic").to_pylist()],
         items=pl.Series(pl.from_arrow(pa.chunked_array(items, pa.string()))),
-        relevance=np.concatenate(
-            [np.empty(0, np.int8), *(_numbers(chunk.column("relevance").flatten()) for chunk in chunks)]
-        ),
+        relevance=np.concatenate([np.empty(0, np.int8), *labels]),
         offsets=_limits(chunks),
         features=features[0]
         if len(features) == 1
@@ -215,10 +207,7 @@ def _small(kind: pa.DataType) -> pa.DataType:
 
 
 def pack(
-    tables: Iterable[pa.Table],
-    names: Sequence[str],
-    path: File,
-    on_topics: Callable[[int], None] = lambda count: None,
+    tables: Iterable[pa.Table], names: Sequence[str], path: File, on_topics: Callable[[int], None] = lambda count: None
 ) -> Pack:
     """Write packed tables of features with these names as one Arrow file, atomically.
 

@@ -13,7 +13,7 @@ its candidates: `{"query": {"qid": 1}, "candidates": [{"docid": 2, "score": 0.5}
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -55,25 +55,94 @@ from rankbound.texts import LARGEST_EXACT, is_number, quoted
 
 @dataclass(frozen=True)
 class _Layout:
-    """The fields of a line, which of them is its number, and the largest magnitude of that."""
+    """The fields of a line, and which of them is its number: what the rows of a file of such lines are."""
 
     fields: Sequence[str]
     number: str = "score"
 
-    @property
-    def read(self) -> dict[int, str]:
-        """The fields that say something, by their places."""
-        return {place: name for place, name in enumerate(self.fields) if name in (*_READ, self.number)}
+    def rows(self, data: bytes, path: File) -> pl.DataFrame:
+        """Return the fields of the lines, all text, and the column `number`: the score or relevance as a number."""
+        # A search for the end of a line is much faster than one for its beginning.
+        comment = re.compile(rb"\n[ \t]*#[^\n]*")
+        has_hashes = b"#" in data and bool(comment.match(b"\n" + data[:_START_BYTES]) or comment.search(data))
 
-    @property
-    def largest(self) -> float:
-        return LARGEST_EXACT if self.number == "relevance" else sys.float_info.max
+        def without_comment(match: re.Match[bytes]) -> bytes:
+            """Return a line that begins with `#` if it is one of a topic whose name does, as a tag of posts."""
+            tokens = match[0].decode("utf-8", "replace").split()
+            is_row = tokens[0] != "#" and len(tokens) == len(self.fields)
+            return match[0] if is_row and is_number(tokens[self.fields.index(self.number)]) else b"\n"
 
-    @property
-    def expected(self) -> str:
-        within = " within 2^53" if self.number == "relevance" else ""
-        where = "" if self in (_RUN, _QRELS) else f" in lines of `{' '.join(self.fields)}`"
-        return f"a finite number{within}{where}"
+        if has_hashes:
+            data = comment.sub(without_comment, b"\n" + data)[1:]
+        separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
+        frame = self._regular(data, separator)
+        if frame is None:
+            tidied = re.sub(rb"^ | (?=\n)| $|^\n", b"", re.sub(rb"[ \t\r]+", b" ", data), flags=re.MULTILINE)
+            frame = self._regular(tidied, " ")
+        frame = self._line_by_line(data, path) if frame is None else frame
+        if frame.is_empty():
+            raise DataError(f"{path}: there are no lines in it; expected lines of `{' '.join(self.fields)}`")
+        if has_hashes:
+            topics = {*frame["topic"].unique(maintain_order=True)}
+            for topic in sorted(name for name in topics if name.startswith("#") and name[1:] in topics)[:1]:
+                raise DataError(
+                    f"{path}: found rows of topics {topic!r} and {topic[1:]!r}: if the first ones are comments, remove "
+                    f"them, or write a space after the #; otherwise rename topic {topic!r}"
+                )
+        return frame
+
+    def columns(self, data: bytes, separator: str, type_of_number: type[pl.DataType]) -> pl.DataFrame | None:
+        """Parse the fields that say something of all lines; None if a line is irregular, or one of them empty."""
+        content = np.frombuffer(data, np.uint8)
+        separators, ends, returns = (np.count_nonzero(content == ord(one)) for one in (separator, "\n", "\r"))
+        # A line of more fields is refused, so this many separators leave none of fewer.
+        if returns or separators != (ends + (not data.endswith(b"\n"))) * (len(self.fields) - 1):
+            return None
+        known = {f"column_{place}": name for place, name in enumerate(self.fields, start=1)}
+        names = {column: name for column, name in known.items() if name in (*_READ, self.number)}
+        schema = {column: type_of_number if name == self.number else pl.String for column, name in known.items()}
+        try:
+            frame = pl.read_csv(
+                data, has_header=False, separator=separator, quote_char=None, schema=schema, columns=list(names)
+            )
+        except (pl.exceptions.PolarsError, OSError):
+            # OSError: text that begins like compressed data, which polars tries to decompress.
+            return None
+        return None if any(column.null_count() for column in frame.get_columns()) else frame.rename(names)
+
+    def _regular(self, data: bytes, separator: str) -> pl.DataFrame | None:
+        """Parse all lines at once, without the fields that say nothing; None if any of them is irregular."""
+        frame = self.columns(data, separator, pl.String)
+        frame = None if frame is None else self._with_number(frame)
+        return None if frame is None or frame["number"].null_count() else frame
+
+    def _line_by_line(self, data: bytes, path: File) -> pl.DataFrame:
+        rows: dict[int, list[str]] = {}
+        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
+            if tokens := line.split():
+                rows[number] = tokens
+                if len(tokens) != len(self.fields):
+                    found = f"found {len(tokens)} fields, expected {' '.join(self.fields)}: {line[:80]!r}"
+                    advice = "; name other columns, as in format='topic item score tag'" if self is _RUN else ""
+                    raise DataError(f"{path}, line {number}: {found}{advice}")
+        text = dict.fromkeys(self.fields, pl.String)
+        frame = self._with_number(pl.DataFrame(list(rows.values()), schema=text, orient="row"))
+        for row in frame["number"].is_null().arg_true().head(1):
+            found = f"found {self.number} {quoted(frame[self.number][row])}"
+            within = " within 2^53" if self.number == "relevance" else ""
+            where = "" if self in (_RUN, _QRELS) else f" in lines of `{' '.join(self.fields)}`"
+            raise DataError(f"{path}, line {list(rows)[row]}: {found}, expected a finite number{within}{where}")
+        return frame
+
+    def _with_number(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Add the column `number`, null where the text is none within limits."""
+        column, largest = pl.col(self.number), sys.float_info.max
+        number = column.cast(pl.Float64, strict=False)
+        if self.number == "relevance":
+            # Whole numbers beyond 2^53 would be rounded to it.
+            whole, largest = column.cast(pl.Int64, strict=False), LARGEST_EXACT
+            number = pl.when(whole.is_between(-largest, largest) | whole.is_null()).then(number)
+        return frame.with_columns(number=pl.when(number.is_between(-largest, largest)).then(number))
 
 
 FORMATS = {"msmarco": "topic item rank", "trec": "topic Q0 item rank score tag"}
@@ -111,7 +180,7 @@ def read_run(path: File, format: str | None = None) -> Run:
                 "topic, item, and score or rank, such as 'topic item score'"
             )
         layout = found
-    rows = _rows(data, path, layout)
+    rows = layout.rows(data, path)
     numbers = rows["number"].to_numpy()
     if layout is _SCORED and (numbers == np.floor(numbers)).all():
         raise DataError(
@@ -136,8 +205,7 @@ class IrregularFile(Exception):
 def read_parts(path: File) -> Iterator[Run]:
     """Yield a run of regular lines in parts, each of whole topics, in the memory of one part.
 
-    Raises:
-        IrregularFile: the lines are of other columns, not regular, or those of a topic are apart.
+    IrregularFile for lines of other columns, lines that are not regular, and a topic whose lines are apart.
     """
     known, held = set[str](), pl.DataFrame()
     for rows in _regular_parts(path, _RUN, ("score", "rank")):
@@ -164,7 +232,7 @@ def _regular_parts(path: File, layout: _Layout, numbers: Sequence[str]) -> Itera
             if not data:
                 return
             separator = "\t" if b"\t" in data[:_START_BYTES] else " "
-            rows = None if b"#" in data else _columns(data, found, separator, pl.Float64)
+            rows = None if b"#" in data else found.columns(data, separator, pl.Float64)
             if rows is None or not (rows[found.number].abs() < LARGEST_EXACT).all():
                 raise IrregularFile
             yield rows.select("topic", "item", number=found.number)
@@ -189,9 +257,7 @@ def read_qrels(path: File, columns: Columns, intents: bool = False) -> Qrels:
         with naming(str(path)):
             content = _content(text, columns)
             if isinstance(content, list):
-                if intents:
-                    return read_intents(content, columns)
-                return read_judged(content, columns, features=(), judgements=True)
+                return read_intents(content, columns) if intents else read_judged(content, columns)
             if columns.grades:
                 raise DataError(NO_GRADES)
             return intents_of(content) if intents else of_dictionaries(Qrels, content)
@@ -248,11 +314,9 @@ def _judgements(path: File) -> pl.DataFrame:
     """Return the rows of qrels, with numbers that are whole if all are."""
     where = str(path)
     data, layout = _layout_in(read_unpacked(path), where, [_QRELS, _PAIRS], ("relevance", "score"))
-    rows = _rows(data, path, layout)
+    rows = layout.rows(data, path)
     for wrong in rows["number"].filter((rows["number"] < 0) & (rows["number"] != rows["number"].floor())).head(1):
-        raise DataError(
-            f"{where}: found relevance {wrong}, expected grades from 0, or a negative whole number of an unjudged item"
-        )
+        raise DataError(f"{where}: found relevance {wrong}, expected grades from 0, or whole negative ones if unjudged")
     if layout is _PAIRS and rows["item"].is_in(_NO_ITERATION).all():
         raise DataError(
             f"{where}: found three columns, of which the second is {rows['item'][0]} throughout: expected lines of "
@@ -292,12 +356,21 @@ TEXT: dict[str, Any] = {"separator": " ", "include_header": False, "quote_style"
 def write(path: File, lists: Run | Qrels, tag: str = "") -> None:
     """Write a run with its name, or judgements, whose relevance labels in text must be whole numbers, as in trec_eval.
 
-    In JSON, unjudged items have relevance -1.
+    Unjudged items have relevance -1.
     """
     if plain_name(path).endswith(JSON):
         _write_json(path, lists)
         return
-    rows = rows_of_run(path, lists, tag) if isinstance(lists, Run) else pl.DataFrame(_qrels_columns(path, lists))
+    if isinstance(lists, Run):
+        rows = rows_of_run(path, lists, tag)
+    else:
+        rows = rows_of_judgements(lists)
+        rows = rows if "intent" in rows.columns else rows.with_columns(intent=pl.lit("0"))
+        whole = rows["relevance"].cast(pl.Int64)
+        for broken in rows["relevance"].filter(whole != rows["relevance"]).head(1):
+            raise DataError(f"{path}: found relevance {broken}, expected whole numbers")
+        fields = {name: _names(rows[name], f"{name}s", path) for name in ("topic", "intent", "item")}
+        rows = pl.DataFrame({**fields, "relevance": whole})
     with atomic_path(path) as temporary:
         write_rows(temporary, rows, **TEXT)
 
@@ -321,107 +394,6 @@ def rows_of_run(path: File, run: Run, tag: str) -> pl.DataFrame:
         "tag": pl.repeat(_names([tag], "tag", path)[0], len(order), eager=True),
     }
     return pl.DataFrame(columns)
-
-
-def _qrels_columns(path: File, qrels: Qrels) -> Mapping[str, pl.Series]:
-    """Return the columns of judgements; unjudged items have relevance -1."""
-    rows = rows_of_judgements(qrels)
-    rows = rows if "intent" in rows.columns else rows.with_columns(intent=pl.lit("0"))
-    whole = rows["relevance"].cast(pl.Int64)
-    for broken in rows["relevance"].filter(whole != rows["relevance"]).head(1):
-        raise DataError(f"{path}: found relevance {broken}, expected whole numbers")
-    fields = {name: _names(rows[name], f"{name}s", path) for name in ("topic", "intent", "item")}
-    return {**fields, "relevance": whole}
-
-
-def _rows(data: bytes, path: File, layout: _Layout) -> pl.DataFrame:
-    """Return the fields of the lines, all text, and the column `number`: the score or relevance as a number."""
-    # A search for the end of a line is much faster than one for its beginning.
-    comment = re.compile(rb"\n[ \t]*#[^\n]*")
-    has_hashes = b"#" in data and bool(comment.match(b"\n" + data[:_START_BYTES]) or comment.search(data))
-    if has_hashes:
-        data = comment.sub(lambda match: match[0] if _is_row(match[0], layout) else b"\n", b"\n" + data)[1:]
-    separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
-    frame = _regular(data, layout, separator)
-    if frame is None:
-        tidied = re.sub(rb"^ | (?=\n)| $|^\n", b"", re.sub(rb"[ \t\r]+", b" ", data), flags=re.MULTILINE)
-        frame = _regular(tidied, layout, " ")
-    frame = _line_by_line(data, layout, path) if frame is None else frame
-    if frame.is_empty():
-        raise DataError(f"{path}: there are no lines in it; expected lines of `{' '.join(layout.fields)}`")
-    if has_hashes:
-        topics = {*frame["topic"].unique(maintain_order=True)}
-        for topic in sorted(name for name in topics if name.startswith("#") and name[1:] in topics)[:1]:
-            raise DataError(
-                f"{path}: found rows of topics {topic!r} and {topic[1:]!r}: if the first ones are comments, remove "
-                f"them, or write a space after the #; otherwise rename topic {topic!r}"
-            )
-    return frame
-
-
-def _is_row(line: bytes, layout: _Layout) -> bool:
-    """Return whether a line that begins with `#` is one of a topic whose name does, as a tag of posts."""
-    tokens = line.decode("utf-8", "replace").split()
-    return (
-        tokens[0] != "#" and len(tokens) == len(layout.fields) and is_number(tokens[layout.fields.index(layout.number)])
-    )
-
-
-def _regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
-    """Parse all lines at once, without the fields that say nothing; None if any of them is irregular."""
-    frame = _columns(data, layout, separator, pl.String)
-    frame = None if frame is None else _with_number(frame, layout)
-    return None if frame is None or frame["number"].null_count() else frame
-
-
-def _columns(data: bytes, layout: _Layout, separator: str, type_of_number: type[pl.DataType]) -> pl.DataFrame | None:
-    """Parse the fields that say something of all lines; None if a line is irregular, or one of these fields empty."""
-    content = np.frombuffer(data, np.uint8)
-    separators, ends, returns = (np.count_nonzero(content == ord(one)) for one in (separator, "\n", "\r"))
-    # A line of more fields is refused, so this many separators leave none of fewer.
-    if returns or separators != (ends + (not data.endswith(b"\n"))) * (len(layout.fields) - 1):
-        return None
-    names = {f"column_{place + 1}": name for place, name in layout.read.items()}
-    types = {name: type_of_number if name == layout.number else pl.String for name in layout.fields}
-    schema = {f"column_{place + 1}": one for place, one in enumerate(types.values())}
-    try:
-        frame = pl.read_csv(
-            data, has_header=False, separator=separator, quote_char=None, schema=schema, columns=list(names)
-        )
-    except (pl.exceptions.PolarsError, OSError):
-        # OSError: text that begins like compressed data, which polars tries to decompress.
-        return None
-    return None if any(column.null_count() for column in frame.get_columns()) else frame.rename(names)
-
-
-def _line_by_line(data: bytes, layout: _Layout, path: File) -> pl.DataFrame:
-    rows: dict[int, list[str]] = {}
-    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
-        if tokens := line.split():
-            rows[number] = tokens
-            if len(tokens) != len(layout.fields):
-                expected = " ".join(layout.fields)
-                advice = "; name other columns, as in format='topic item score tag'" if layout is _RUN else ""
-                raise DataError(
-                    f"{path}, line {number}: found {len(tokens)} fields, expected {expected}: {line[:80]!r}{advice}"
-                )
-    text = dict.fromkeys(layout.fields, pl.String)
-    frame = _with_number(pl.DataFrame(list(rows.values()), schema=text, orient="row"), layout)
-    for row in frame["number"].is_null().arg_true().head(1):
-        token = quoted(frame[layout.number][row])
-        raise DataError(f"{path}, line {list(rows)[row]}: found {layout.number} {token}, expected {layout.expected}")
-    return frame
-
-
-def _with_number(frame: pl.DataFrame, layout: _Layout) -> pl.DataFrame:
-    """Add the column `number`, null where the text is none within limits."""
-    column = pl.col(layout.number)
-    number = column.cast(pl.Float64, strict=False)
-    if layout.number == "relevance":
-        # Whole numbers beyond 2^53 would be rounded to it.
-        whole = column.cast(pl.Int64, strict=False)
-        number = pl.when(whole.is_between(-layout.largest, layout.largest) | whole.is_null()).then(number)
-    return frame.with_columns(number=pl.when(number.is_between(-layout.largest, layout.largest)).then(number))
 
 
 def _names(names: Names, what: str, path: File) -> pl.Series:

@@ -17,16 +17,13 @@ import numpy.typing as npt
 import polars as pl
 
 from rankbound.errors import DataError, naming
-from rankbound.io.judged import Intents, Qrels, Run, name_column, refuse_rounded
+from rankbound.io.judged import Array, Intents, Qrels, Run, name_column, refuse_rounded
 from rankbound.texts import LARGEST_EXACT, LONGEST_VALUE, is_number, quoted, shortened
 
 _SHOWN_NAMES = 8
 
 OTHER_NAMES: Mapping[str, Sequence[Sequence[str]]] = {
-    "topic": (
-        ("topic", "topic_id", "query_id", "q_id", "qid", "user_id", "session_id"),
-        ("query", "user", "session"),
-    ),
+    "topic": (("topic", "topic_id", "query_id", "q_id", "qid", "user_id", "session_id"), ("query", "user", "session")),
     "item": (
         ("item", "item_id", "doc_no", "doc_id", "document_id", "corpus_id", "pid", "passage_id", "product_id"),
         ("doc", "document", "passage", "product"),
@@ -64,6 +61,9 @@ _NO_NAME = re.compile(r"|Unnamed: \d+(\.\d+)*(_level_\d+)?|_duplicated_\d+|__ind
 # At most as many digits as a double has, and Python reads.
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,400}\s*")
 
+Categories = Collection[str] | Mapping[str, Sequence[str]]
+"""The names of categorical features, perhaps with their known categories."""
+
 CATEGORIES = (pl.Categorical, pl.Enum)
 """The types of columns that hold categories whatever their names."""
 
@@ -100,6 +100,9 @@ class Columns:
         categorical: features whose values are categories, possibly with the known ones; by default, those of a
             categorical type, and chosen text.
         keep_missing: features may lack values.
+        features: the features, if they are chosen, none of which has a role.
+        labelled: False for a table that may lack relevance labels, which are then 0; None if they are not read.
+        judgements: the labels may be called scores, as in BEIR's, and negative whole numbers are of unjudged items.
     """
 
     topic: str = "topic"
@@ -109,31 +112,23 @@ class Columns:
     list_weights: str | None = None
     grades: Mapping[str, float] | None = None
     exclude: Sequence[str] = ()
-    categorical: Collection[str] | Mapping[str, Sequence[str]] | None = None
+    categorical: Categories | None = None
     keep_missing: bool = False
+    features: Sequence[str] | None = None
+    labelled: bool | None = True
+    judgements: bool = False
 
-    def found_in(
-        self,
-        names: Sequence[str],
-        where: str,
-        features: Sequence[str] | None = None,
-        labelled: bool = True,
-        judgements: bool = False,
-    ) -> "Columns":
+    def found_in(self, names: Sequence[str], where: str) -> "Columns":
         """Return the columns as a table calls them: those that have their default names here may have others there.
 
-        In `judgements`, the relevance label may be called a score, as in BEIR's. Chosen features have no role, and
-        unless `labelled`, relevance labels have no other name.
-
-        Raises:
-            DataError: a table has two names of one column.
+        Unless the table is `labelled`, relevance labels have no other name. DataError for two names of one column.
         """
         found: dict[str, Any] = {"topic": self.topic, "item": self.items, "relevance": self.relevance}
-        others = [name for name in names if name not in (*(features or ()), *found.values())]
+        others = [name for name in names if name not in (*(self.features or ()), *found.values())]
         for role, name in found.items():
-            if name == role and role not in names and (labelled or role != "relevance"):
+            if name == role and role not in names and (self.labelled or role != "relevance"):
                 other = named(role, others, where)
-                if other is None and role == "relevance" and judgements:
+                if other is None and role == "relevance" and self.judgements:
                     other = named("score", others, where)
                 found[role] = other or name
         found["item"] = found["item"] if found["item"] in names else self.item
@@ -158,7 +153,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Table:
-    """A table or a batch of one, with the words by which messages name it and its rows.
+    """A table or a batch of one, with the words by which messages name it and its rows; its columns are checked.
 
     Attributes:
         frame: the rows.
@@ -181,6 +176,237 @@ class Table:
     def row_numbers(self) -> npt.NDArray[np.int64]:
         return np.arange(self.first_row, self.first_row + len(self.frame))
 
+    def require(self, columns: Columns) -> None:
+        """Raise DataError for a column that is named and not there, and for a feature with a role, or excluded.
+
+        The message says how to name another column.
+        """
+        roles = {name: getattr(columns, name) for name in ("topic", "item", "relevance", "weights", "list_weights")}
+        known, features = set(self.frame.columns), columns.features
+        for role, name in roles.items():
+            if name is not None and name not in known and (columns.labelled or role != "relevance"):
+                flag = f"--{role.replace('_', '-')} NAME"
+                advice = f"name the column of the {role} by `{role}` (on the command line: {flag})"
+                if role == "relevance":
+                    advice += (
+                        "; rows without labels, to be scored, are read by labelled=False; if every row is of a "
+                        "relevant item, add a column of ones"
+                    )
+                raise DataError(f"{self._no_column(name)}; {advice}")
+        for option, names in (("exclude", columns.exclude), ("categorical", columns.categorical or ())):
+            for name in names:
+                if name not in known:
+                    flag = f"(on the command line: --{option})"
+                    raise DataError(f"{self._no_column(name)}, which `{option}` names {flag}")
+                if option == "categorical" and features is not None and name not in features:
+                    raise DataError(f"{self.where}: `categorical` names {name!r}, which is not among the chosen")
+        for name in (*(features or ()), *(columns.categorical or ())):
+            if name not in known:
+                chosen = shortened(", ".join(features or ()), LONGEST_VALUE)
+                raise DataError(f"{self._no_column(name)}; the features to read, such as a ranker's, are {chosen}")
+            if name in columns.roles:
+                role = columns.roles[name]
+                flag = f"--{role.replace('_', '-')} NAME"
+                raise DataError(
+                    f"{self.where}: the feature {name!r} is the column of the {role}, which a ranker must not see: "
+                    f"choose other features, or name another column by `{role}` (on the command line: {flag})"
+                )
+            if name in columns.exclude:
+                raise DataError(f"{self.where}: {name!r} is among the features, and among those that `exclude` has")
+
+    def text(self, name: str) -> pl.Series:
+        """Return a column of names, texts or whole numbers, as text; DataError for an empty one."""
+        column = self._column(name)
+        if column.dtype.is_nested() or column.dtype.is_float():
+            raise DataError(f"{self.where}: column {name!r} is {column.dtype}, expected names (text or whole numbers)")
+        names = column.cast(pl.String)
+        if names.null_count():
+            raise DataError(f"{self.row(_first(names.is_null()))}: column {name!r} is empty, expected a name")
+        return names
+
+    def item_names(self, columns: Columns) -> pl.Series:
+        """Return the names of the items; without a column of them, topic and row number."""
+        if columns.item is not None or columns.items in self.frame.columns:
+            return self.text(columns.items)
+        return self.text(columns.topic) + "-" + pl.Series(self.row_numbers()).cast(pl.String)
+
+    def relevance(self, columns: Columns) -> Array:
+        """Return the relevance labels, numbers from 0; those that a table may lack, or that are not read, are 0.
+
+        In judgements, a column of scores holds whole numbers: it may be that of a run.
+        """
+        if columns.labelled is None or not (columns.labelled or columns.relevance in self.frame.columns):
+            return np.zeros(len(self.frame), dtype=np.int8)
+        if (grades := columns.grades) is not None:
+            labels, known = self.category_texts(columns.relevance), shortened(", ".join(grades), LONGEST_VALUE)
+            others = ~labels.is_in(list(grades)).fill_null(False)
+            self._refuse_where(others, columns.relevance, labels, f"expected one of the grades {known}")
+            place = labels.replace_strict(list(grades), np.arange(len(grades)), return_dtype=pl.Int64).to_numpy()
+            relevance: Array = np.array(list(grades.values()))[place]
+            return relevance
+        relevance = self.numbers(columns.relevance, WAYS_OF_LABELS)
+        fraction = relevance != np.floor(relevance)
+        wrong, expected = relevance < 0, "grades from 0"
+        if columns.judgements:
+            wrong, expected = wrong & fraction, f"{expected}, or a negative whole number of an unjudged item"
+            if named("score", [columns.relevance], self.where):
+                wrong, expected = fraction, "whole numbers, as judgements are; fractions are scores of a run"
+        self._refuse_where(wrong, columns.relevance, relevance, f"expected {expected}")
+        return relevance
+
+    def weights(self, name: str) -> Array:
+        """Return a column of weights, numbers from 0; DataError for another value."""
+        weights = self.numbers(name)
+        self._refuse_where(weights < 0, name, weights, "expected weights from 0")
+        return weights
+
+    def weights_of_topics(
+        self, columns: Columns, topics: Sequence[str], offsets: npt.NDArray[np.int64], order: Any
+    ) -> Array | None:
+        """Return the weight of each topic, if there is a column of them; DataError for one with two different weights.
+
+        `order` are the places of the topics' rows in the table, or None.
+        """
+        if columns.list_weights is None:
+            return None
+        weights = self.weights(columns.list_weights)
+        rows = np.arange(len(weights)) if order is None else order
+        firsts = np.repeat(rows[offsets[:-1]], np.diff(offsets))
+        for at in np.flatnonzero(weights[rows] != weights[firsts])[:1].tolist():
+            topic = quoted(topics[int(np.searchsorted(offsets, at, side="right")) - 1])
+            raise DataError(
+                f"{self.row(int(rows[at]))}: column {columns.list_weights!r} holds {weights[rows[at]]}, but topic "
+                f"{topic} begins with {weights[firsts[at]]}; expected one weight for all rows of a topic: a weight of "
+                "each row is named by `weights` (on the command line: --weights NAME)"
+            )
+        of_topics: Array = weights[rows[offsets[:-1]]]
+        return of_topics
+
+    def numbers(self, name: str, ways: Sequence[str] = ("", "")) -> Array:
+        """Return a column of finite numbers, whole ones as int64, others as floats; `ways` as in `refuse`."""
+        column = self._numeric(name, ways=ways)
+        is_whole = column.dtype.is_integer() or (isinstance(column.dtype, pl.Decimal) and column.dtype.scale == 0)
+        target = pl.Int64 if is_whole else pl.Float32 if column.dtype == pl.Float32 else pl.Float64
+        if column.null_count() or not column.cast(pl.Float64).is_finite().all():
+            refuse([self], name)
+        values = column.cast(target, strict=False)
+        self._refuse_where(values.is_null(), name, column, "too large a number")
+        return values.to_numpy()
+
+    def moments(self, name: str) -> pl.Series:
+        """Return a column of times: finite numbers, or dates and times, as texts of ISO 8601 or of such a type."""
+        column = self._column(name)
+        if column.dtype.is_numeric():
+            return pl.Series(self.numbers(name))
+        moments = column.str.strip_chars() if column.dtype == pl.String else column
+        if column.dtype == pl.String:
+            with suppress(pl.exceptions.ComputeError):
+                moments = moments.str.to_datetime(time_unit="us", strict=False)
+        if moments.dtype == pl.Date:
+            moments = moments.cast(pl.Datetime("us"))
+        if not isinstance(moments.dtype, pl.Datetime) or moments.null_count():
+            row = _first(moments.is_null()) if isinstance(moments.dtype, pl.Datetime) else 0
+            raise DataError(
+                f"{self.row(row)}: column {name!r} holds {quoted(str(column[row]))}, expected a time: a number, or a "
+                "date such as 2026-01-31 or 2026-01-31 12:30:00, in one notation"
+            )
+        return moments
+
+    def matrix(
+        self, names: Sequence[str], categorical: Categories = (), keep_missing: bool = False
+    ) -> tuple[npt.NDArray[np.float32], dict[str, list[str]]]:
+        """Return columns of finite numbers, `(n_rows, n_names)`, row by row as models read them, and their categories.
+
+        A category is its place among the sorted ones of its column, or among the known ones that `categorical` maps it
+        to, beside which others are missing. A missing value is NaN, if they are kept.
+        """
+        if not names:
+            # Polars 1.20 has no array of a frame without columns.
+            return np.empty((len(self.frame), 0), dtype=np.float32), {}
+        columns, categories = [], dict[str, list[str]]()
+        for name in names:
+            if name in categorical:
+                texts = self.category_texts(name)
+                if isinstance(categorical, Mapping):
+                    known = pl.Series(categorical[name], dtype=pl.String)
+                else:
+                    known = texts.drop_nulls().unique().sort()
+                if len(known) > _MOST_CODES:
+                    raise DataError(f"{self.where}: column {name!r} holds {len(known)} categories, too many")
+                categories[name] = known.to_list()
+                column = texts.replace_strict(known, np.arange(len(known)), default=None, return_dtype=pl.Float32)
+                if not keep_missing:
+                    others = texts.is_not_null() & column.is_null()
+                    expected = f"expected one of its {len(known)} known categories"
+                    way = "missing_features='keep' reads others as missing"
+                    self._refuse_where(others, name, texts, f"{expected}; {way}")
+            else:
+                column = self._numeric(name, keep_missing, WAYS)
+            columns.append(column.cast(pl.Float32))
+        # Nulls become NaN.
+        values: npt.NDArray[np.float32] = pl.DataFrame(columns).to_numpy(order="c")
+        wrong = np.isinf(values) if keep_missing else ~np.isfinite(values)
+        if wrong.any():
+            name = names[int(np.argwhere(wrong)[0, 1])]
+            refuse([self], name, WAYS, keep_missing, texts=name in categorical)
+        return values, categories
+
+    def category_texts(self, name: str) -> pl.Series:
+        """Return categories as text, missing ones as null: texts, truth values, or whole numbers of any type."""
+        column, expected = self._column(name), "expected categories: texts or whole numbers"
+        if column.dtype.is_float():
+            whole = column.fill_nan(None)
+            fractions = ((whole != whole.floor()) | whole.is_infinite()).fill_null(False)
+            self._refuse_where(fractions, name, column, expected)
+            column = whole.cast(pl.Int64)
+        if column.dtype.is_nested() or column.dtype.is_temporal() or column.dtype == pl.Object:
+            raise DataError(f"{self.where}: column {name!r} is {column.dtype}, {expected}")
+        return column.cast(pl.String)
+
+    def categorical(self, columns: Columns, names: Sequence[str]) -> Categories:
+        """Return the features whose values are categories.
+
+        Where `categorical` does not name them, a type may say so, and text without any number that is chosen.
+        """
+        if columns.categorical is not None:
+            return columns.categorical
+        own, texts = map(self.frame.get_column, names), {"texts", "words"}
+        return [column.name for column in own if isinstance(column.dtype, CATEGORIES) or notations(column) == texts]
+
+    def _refuse_where(self, wrong: Any, name: str, values: Any, expected: str) -> None:
+        """Raise DataError for the first of a column's values that is wrong."""
+        for row in np.flatnonzero(wrong)[:1].tolist():
+            value = values[row]
+            found = "is empty" if value is None else f"holds {quoted(value) if isinstance(value, str) else value}"
+            raise DataError(f"{self.row(row)}: column {name!r} {found}, {expected}")
+
+    def _column(self, name: str) -> pl.Series:
+        # `frame.columns` is a new list of all names at each use, which takes long in a loop over them.
+        try:
+            return self.frame[name]
+        except pl.exceptions.ColumnNotFoundError:
+            raise DataError(self._no_column(name)) from None
+
+    def _no_column(self, name: str) -> str:
+        """Return the message for a column that is not there."""
+        columns = self.frame.columns
+        some = [shortened(column, LONGEST_VALUE) for column in columns[:_SHOWN_NAMES]]
+        shown = ", ".join(some) + (", ..." if len(columns) > _SHOWN_NAMES else "")
+        hint = "; the first line must name the columns" if any(map(is_number, columns)) else ""
+        return f"{self.where}: there is no column {name!r}; it has {shown or 'none'}{hint}"
+
+    def _numeric(self, name: str, keep_missing: bool = False, ways: Sequence[str] = ("", "")) -> pl.Series:
+        column = self._column(name)
+        if column.dtype == pl.Boolean:
+            return column.cast(pl.Int8)
+        if not column.dtype.is_numeric():
+            if keep_missing and column.null_count() == len(column):
+                return column.cast(pl.Float32, strict=False)
+            if column.dtype in (pl.String, pl.Null):
+                refuse([self], name, ways, keep_missing)
+            raise DataError(f"{self.where}: column {name!r} is {column.dtype}, expected numbers")
+        return column
+
 
 def named(role: str, names: Sequence[str], where: str) -> str | None:
     """Return the column that has a role by one of the names of other tools; DataError if there are two."""
@@ -196,242 +422,11 @@ def named(role: str, names: Sequence[str], where: str) -> str | None:
     return None
 
 
-def require_columns(
-    table: Table, columns: Columns, features: Sequence[str] | None = None, labelled: bool = True
-) -> None:
-    """Raise DataError for a column that is named and not there, and for a feature with a role, or excluded.
-
-    The message says how to name another column.
-    """
-    roles = {name: getattr(columns, name) for name in ("topic", "item", "relevance", "weights", "list_weights")}
-    known = set(table.frame.columns)
-    for role, name in roles.items():
-        if name is not None and name not in known and (labelled or role != "relevance"):
-            flag = f"--{role.replace('_', '-')} NAME"
-            advice = f"name the column of the {role} by `{role}` (on the command line: {flag})"
-            if role == "relevance":
-                advice += (
-                    "; rows without labels, to be scored, are read by labelled=False; if every row is of a relevant "
-                    "item, add a column of ones"
-                )
-            raise DataError(f"{_no_column(table, name)}; {advice}")
-    for option, names in (("exclude", columns.exclude), ("categorical", columns.categorical or ())):
-        for name in names:
-            if name not in known:
-                raise DataError(f"{_no_column(table, name)}, which `{option}` names (on the command line: --{option})")
-            if option == "categorical" and features is not None and name not in features:
-                raise DataError(f"{table.where}: `categorical` names {name!r}, which is not among the chosen features")
-    for name in (*(features or ()), *(columns.categorical or ())):
-        if name not in known:
-            chosen = shortened(", ".join(features or ()), LONGEST_VALUE)
-            raise DataError(f"{_no_column(table, name)}; the features to read, such as a ranker's, are {chosen}")
-        if name in columns.roles:
-            role = columns.roles[name]
-            raise DataError(
-                f"{table.where}: the feature {name!r} is the column of the {role}, which a ranker must not see: choose "
-                f"other features, or name another column by `{role}` (on the command line: --{role.replace('_', '-')} "
-                "NAME)"
-            )
-        if name in columns.exclude:
-            raise DataError(f"{table.where}: {name!r} is among the features, and among those that `exclude` leaves out")
-
-
-def text(table: Table, name: str) -> pl.Series:
-    """Return a column of names, texts or whole numbers, as text; DataError for an empty one."""
-    column = _column(table, name)
-    if column.dtype.is_nested() or column.dtype.is_float():
-        raise DataError(f"{table.where}: column {name!r} is {column.dtype}, expected names (text or whole numbers)")
-    names = column.cast(pl.String)
-    if names.null_count():
-        raise DataError(f"{table.row(_first(names.is_null()))}: column {name!r} is empty, expected a name")
-    return names
-
-
-def item_names(table: Table, columns: Columns) -> pl.Series:
-    """Return the names of the items; without a column of them, topic and row number."""
-    if columns.item is not None or columns.items in table.frame.columns:
-        return text(table, columns.items)
-    return text(table, columns.topic) + "-" + pl.Series(table.row_numbers()).cast(pl.String)
-
-
-def relevance_of(
-    table: Table, columns: Columns, labelled: bool | None = True, judgements: bool = False
-) -> npt.NDArray[Any]:
-    """Return the relevance labels, numbers from 0; unless `labelled`, those of a table without them are 0.
-
-    If it is None, all are 0.
-
-    In `judgements`, negative whole numbers are of unjudged items, and a column of scores holds whole numbers: it may be
-    that of a run.
-    """
-    if labelled is None or (not labelled and columns.relevance not in table.frame.columns):
-        return np.zeros(len(table.frame), dtype=np.int8)
-    if columns.grades is not None:
-        return _graded(table, columns.relevance, columns.grades)
-    relevance = numbers(table, columns.relevance, WAYS_OF_LABELS)
-    fraction = relevance != np.floor(relevance)
-    wrong, expected = relevance < 0, "grades from 0"
-    if judgements:
-        wrong, expected = wrong & fraction, f"{expected}, or a negative whole number of an unjudged item"
-        if named("score", [columns.relevance], table.where):
-            wrong, expected = fraction, "whole numbers, as judgements are; fractions are scores of a run"
-    _refuse_where(wrong, table, columns.relevance, relevance, f"expected {expected}")
-    return relevance
-
-
-def _graded(table: Table, name: str, grades: Mapping[str, float]) -> npt.NDArray[Any]:
-    """Return the numbers of a column's labels; DataError for another label."""
-    labels = category_texts(table, name)
-    wrong = ~labels.is_in(list(grades)).fill_null(False)
-    known = shortened(", ".join(grades), LONGEST_VALUE)
-    _refuse_where(wrong, table, name, labels, f"expected one of the grades {known}")
-    values = np.array(list(grades.values()))
-    place = labels.replace_strict(list(grades), np.arange(len(grades)), return_dtype=pl.Int64).to_numpy()
-    relevance: npt.NDArray[Any] = values[place]
-    return relevance
-
-
-def weights_in(table: Table, name: str) -> npt.NDArray[Any]:
-    """Return a column of weights, numbers from 0; DataError for another value."""
-    weights = numbers(table, name)
-    _refuse_where(weights < 0, table, name, weights, "expected weights from 0")
-    return weights
-
-
-def weights_of_topics(
-    table: Table, columns: Columns, topics: Sequence[str], offsets: npt.NDArray[np.int64], order: Any
-) -> npt.NDArray[Any] | None:
-    """Return the weight of each topic, if there is a column of them; DataError for one with two different weights.
-
-    `order` are the places of the topics' rows in the table, or None.
-    """
-    if columns.list_weights is None:
-        return None
-    weights = weights_in(table, columns.list_weights)
-    rows = np.arange(len(weights)) if order is None else order
-    firsts = np.repeat(rows[offsets[:-1]], np.diff(offsets))
-    for at in np.flatnonzero(weights[rows] != weights[firsts])[:1].tolist():
-        topic = quoted(topics[int(np.searchsorted(offsets, at, side="right")) - 1])
-        raise DataError(
-            f"{table.row(int(rows[at]))}: column {columns.list_weights!r} holds {weights[rows[at]]}, but topic {topic} "
-            f"begins with {weights[firsts[at]]}; expected one weight for all rows of a topic: a weight of each row is "
-            "named by `weights` (on the command line: --weights NAME)"
-        )
-    of_topics: npt.NDArray[Any] = weights[rows[offsets[:-1]]]
-    return of_topics
-
-
-def numbers(table: Table, name: str, ways: tuple[str, str] = ("", "")) -> npt.NDArray[Any]:
-    """Return a column of finite numbers: whole ones as int64, others as float32 or float64; `ways` as in `refuse`."""
-    column = _numeric(table, name, ways=ways)
-    is_whole = column.dtype.is_integer() or (isinstance(column.dtype, pl.Decimal) and column.dtype.scale == 0)
-    target = pl.Int64 if is_whole else pl.Float32 if column.dtype == pl.Float32 else pl.Float64
-    if column.null_count() or not column.cast(pl.Float64).is_finite().all():
-        refuse([table], name)
-    values = column.cast(target, strict=False)
-    _refuse_where(values.is_null(), table, name, column, "too large a number")
-    return values.to_numpy()
-
-
-def moments_of(table: Table, name: str) -> pl.Series:
-    """Return a column of times: finite numbers, or dates and times, as texts of ISO 8601 or of such a type."""
-    column = _column(table, name)
-    if column.dtype.is_numeric():
-        return pl.Series(numbers(table, name))
-    moments = column.str.strip_chars() if column.dtype == pl.String else column
-    if column.dtype == pl.String:
-        with suppress(pl.exceptions.ComputeError):
-            moments = moments.str.to_datetime(time_unit="us", strict=False)
-    if moments.dtype == pl.Date:
-        moments = moments.cast(pl.Datetime("us"))
-    if not isinstance(moments.dtype, pl.Datetime) or moments.null_count():
-        row = _first(moments.is_null()) if isinstance(moments.dtype, pl.Datetime) else 0
-        raise DataError(
-            f"{table.row(row)}: column {name!r} holds {quoted(str(column[row]))}, expected a time: a number, or a date "
-            "such as 2026-01-31 or 2026-01-31 12:30:00, in one notation"
-        )
-    return moments
-
-
-def require_ranks(ranks: npt.NDArray[Any], where: str) -> npt.NDArray[Any]:
+def require_ranks(ranks: Array, where: str) -> Array:
     """Return ranks; DataError for other than whole numbers from 0."""
     for wrong in ranks[(ranks < 0) | (ranks != np.floor(ranks))][:1]:
         raise DataError(f"{where}: found rank {wrong}, expected whole numbers from 1")
     return ranks
-
-
-def matrix(
-    table: Table,
-    names: Sequence[str],
-    categorical: Collection[str] | Mapping[str, Sequence[str]] = (),
-    keep_missing: bool = False,
-) -> tuple[npt.NDArray[np.float32], dict[str, list[str]]]:
-    """Return columns of finite numbers, `(n_rows, n_names)`, row by row as a model reads them, and categories by name.
-
-    A category is its place among the sorted ones of its column, or among the known ones that `categorical` maps it to,
-    beside which others are missing. A missing value is NaN, if they are kept.
-    """
-    if not names:
-        # Polars 1.20 has no array of a frame without columns.
-        return np.empty((len(table.frame), 0), dtype=np.float32), {}
-    columns, categories = [], dict[str, list[str]]()
-    for name in names:
-        if name in categorical:
-            texts = category_texts(table, name)
-            if isinstance(categorical, Mapping):
-                known = pl.Series(categorical[name], dtype=pl.String)
-            else:
-                known = texts.drop_nulls().unique().sort()
-            if len(known) > _MOST_CODES:
-                raise DataError(f"{table.where}: column {name!r} holds {len(known)} categories, too many")
-            categories[name] = known.to_list()
-            column = texts.replace_strict(known, np.arange(len(known)), default=None, return_dtype=pl.Float32)
-            if not keep_missing:
-                others = texts.is_not_null() & column.is_null()
-                expected = f"expected one of its {len(known)} known categories"
-                way = "missing_features='keep' reads others as missing"
-                _refuse_where(others, table, name, texts, f"{expected}; {way}")
-        else:
-            column = _numeric(table, name, keep_missing, WAYS)
-        columns.append(column.cast(pl.Float32))
-    # Nulls become NaN.
-    values: npt.NDArray[np.float32] = pl.DataFrame(columns).to_numpy(order="c")
-    wrong = np.isinf(values) if keep_missing else ~np.isfinite(values)
-    if wrong.any():
-        name = names[int(np.argwhere(wrong)[0, 1])]
-        refuse([table], name, WAYS, keep_missing, texts=name in categorical)
-    return values, categories
-
-
-def category_texts(table: Table, name: str) -> pl.Series:
-    """Return categories as text, missing ones as null: texts, truth values, or whole numbers of any type."""
-    column, expected = _column(table, name), "expected categories: texts or whole numbers"
-    if column.dtype.is_float():
-        whole = column.fill_nan(None)
-        fractions = ((whole != whole.floor()) | whole.is_infinite()).fill_null(False)
-        _refuse_where(fractions, table, name, column, expected)
-        column = whole.cast(pl.Int64)
-    if column.dtype.is_nested() or column.dtype.is_temporal() or column.dtype == pl.Object:
-        raise DataError(f"{table.where}: column {name!r} is {column.dtype}, {expected}")
-    return column.cast(pl.String)
-
-
-def categorical_among(
-    table: Table, columns: Columns, names: Sequence[str]
-) -> Collection[str] | Mapping[str, Sequence[str]]:
-    """Return the features whose values are categories.
-
-    Where `categorical` does not name them, a type may say so, and text without any number that is chosen as a feature.
-    """
-    if columns.categorical is not None:
-        return columns.categorical
-    kinds = table.frame.schema
-    return [
-        name
-        for name in names
-        if isinstance(kinds[name], CATEGORIES)
-        or (kinds[name] == pl.String and notations(table.frame[name]) == {"texts", "words"})
-    ]
 
 
 def notations(column: pl.Series) -> set[str]:
@@ -496,11 +491,7 @@ _RESERVED_AS = {_letters(name): what for what, names in RESERVED.items() for nam
 
 
 def refuse(
-    tables: Iterable[Table],
-    name: str,
-    ways: tuple[str, str] = ("", ""),
-    keep_missing: bool = False,
-    texts: bool = False,
+    tables: Iterable[Table], name: str, ways: Sequence[str] = ("", ""), keep_missing: bool = False, texts: bool = False
 ) -> None:
     """Raise DataError for the first value of a column, over all batches, that is not a finite number.
 
@@ -527,44 +518,6 @@ def refuse(
     way = ways[0] if is_missing else ways[1] if isinstance(value, str) and not is_number(value) else ""
     expected = "a category" if texts else f"a finite number{hint}"
     raise DataError(f"{wrong.row(row)}: column {name!r} {found}, expected {expected}{way}")
-
-
-def _refuse_where(wrong: Any, table: Table, name: str, values: Any, expected: str) -> None:
-    """Raise DataError for the first of a column's values that is wrong."""
-    for row in np.flatnonzero(wrong)[:1].tolist():
-        value = values[row]
-        found = "is empty" if value is None else f"holds {quoted(value) if isinstance(value, str) else value}"
-        raise DataError(f"{table.row(row)}: column {name!r} {found}, {expected}")
-
-
-def _column(table: Table, name: str) -> pl.Series:
-    # `frame.columns` is a new list of all names at each use, which takes long in a loop over them.
-    try:
-        return table.frame[name]
-    except pl.exceptions.ColumnNotFoundError:
-        raise DataError(_no_column(table, name)) from None
-
-
-def _no_column(table: Table, name: str) -> str:
-    """Return the message for a column that is not there."""
-    columns = table.frame.columns
-    some = [shortened(column, LONGEST_VALUE) for column in columns[:_SHOWN_NAMES]]
-    shown = ", ".join(some) + (", ..." if len(columns) > _SHOWN_NAMES else "")
-    hint = "; the first line must name the columns" if any(map(is_number, columns)) else ""
-    return f"{table.where}: there is no column {name!r}; it has {shown or 'none'}{hint}"
-
-
-def _numeric(table: Table, name: str, keep_missing: bool = False, ways: tuple[str, str] = ("", "")) -> pl.Series:
-    column = _column(table, name)
-    if column.dtype == pl.Boolean:
-        return column.cast(pl.Int8)
-    if not column.dtype.is_numeric():
-        if keep_missing and column.null_count() == len(column):
-            return column.cast(pl.Float32, strict=False)
-        if column.dtype in (pl.String, pl.Null):
-            refuse([table], name, ways, keep_missing)
-        raise DataError(f"{table.where}: column {name!r} is {column.dtype}, expected numbers")
-    return column
 
 
 def _first(mask: pl.Series) -> int:
@@ -608,10 +561,8 @@ def require_distinct_items(
             first, second = sorted(row_numbers[places[:2]].tolist())
             which = f" ({row_name}s {first} and {second})"
         topic = topic if topics is None else topics[topic]
-        raise DataError(
-            f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}; expected each item "
-            "once"
-        )
+        found = f"item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}"
+        raise DataError(f"{where}: {found}; expected each once")
 
 
 def grouped(rows: pl.DataFrame) -> tuple[list[str], npt.NDArray[np.int64], pl.DataFrame]:
@@ -621,16 +572,11 @@ def grouped(rows: pl.DataFrame) -> tuple[list[str], npt.NDArray[np.int64], pl.Da
 
 
 def run_of(
-    topic: pl.Series,
-    item: pl.Series,
-    scores: npt.NDArray[Any],
-    where: str,
-    texts: Callable[[], pl.Series] | None = None,
+    topic: pl.Series, item: pl.Series, scores: Array, where: str, texts: Callable[[], pl.Series] | None = None
 ) -> Run:
     """Return the run of rows; `texts` returns the scores as they are written in a file.
 
-    Raises:
-        DataError: a topic has an item twice, or scores that differ, but are equal in double precision.
+    DataError for an item twice in a topic, and for scores of one that differ, but are equal in double precision.
     """
     topics, offsets, order = by_topic(topic)
     with naming(where):
@@ -664,10 +610,7 @@ def qrels_of(rows: tuple[Sequence[str], npt.NDArray[np.int64], pl.DataFrame], in
 def qrels_by_intent(rows: pl.DataFrame, where: str) -> Qrels:
     """Return the judgements of rows with the columns topic, intent, item (all text) and relevance.
 
-    The relevance of an item is the highest that it has to an intent.
-
-    Raises:
-        DataError: an item is judged twice by one intent of a topic.
+    The relevance of an item is the highest that it has to an intent. DataError for one that an intent judges twice.
     """
     twice = rows.filter(pl.struct("topic", "intent", "item").is_duplicated())
     if len(twice):
@@ -709,7 +652,7 @@ def intents_of(source: Mapping[Any, Mapping[Any, Any]]) -> Qrels:
     return qrels_by_intent(pl.DataFrame(rows, schema=schema, orient="row"), "the judgements")
 
 
-def rows_of(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
+def rows_of(lists: Run | Qrels, **values: Array) -> pl.DataFrame:
     """Return the items of lists as rows with the columns topic and item, and those of `values`."""
     topic = name_column(lists.topics)[np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))]
     return pl.DataFrame({"topic": topic, "item": name_column(lists.items), **values})

@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, cast
@@ -28,7 +27,7 @@ from rankbound.errors import DataError
 from rankbound.io import text_files
 from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, repeated
-from rankbound.io.models import check_memory, damage, memory_bytes
+from rankbound.io.models import check_memory, damage
 from rankbound.io.packed import vectors, whole_topics
 from rankbound.io.table_columns import (
     WAYS,
@@ -36,29 +35,19 @@ from rankbound.io.table_columns import (
     Columns,
     Table,
     by_topic,
-    categorical_among,
-    item_names,
-    matrix,
-    moments_of,
     named,
     notations,
-    numbers,
     qrels_by_intent,
     refuse,
-    relevance_of,
-    require_columns,
     require_distinct_items,
     require_ranks,
     rows_of,
     rows_of_judgements,
     run_of,
-    text,
     told_apart,
-    weights_in,
-    weights_of_topics,
 )
 from rankbound.lazy import pa, pq
-from rankbound.texts import LONGEST_VALUE, is_number, quoted, shortened
+from rankbound.texts import LONGEST_VALUE, quoted, shortened
 
 BATCH_BYTES = 2**23
 """Bytes of a batch of rows of a parquet file, at 8 for a value."""
@@ -91,35 +80,26 @@ _FIRST_ROWS = 1024
 """Rows at the beginning of a batch that settle most columns."""
 
 
-def read_judged(
-    source: Any,
-    columns: Columns,
-    features: Sequence[str] | None = None,
-    labelled: bool | None = True,
-    judgements: bool = False,
-) -> JudgedLists:
-    """Read a table's rows as judged lists; by default, the columns that `told_apart` leaves are features.
+def read_judged(source: Any, columns: Columns) -> JudgedLists:
+    """Read a table's rows as judged lists; unless features are chosen, they are the columns that `told_apart` leaves.
 
-    Unless `labelled`, a table may lack relevance labels, which are then 0; if it is None, labels are not read. In
-    `judgements`, negative ones mark unjudged items. DataError names line and column.
+    DataError names line and column.
     """
-    table, columns = _read(
-        source, partial(columns.found_in, features=features, labelled=bool(labelled), judgements=judgements)
-    )
-    require_columns(table, columns, features, bool(labelled))
-    topics, offsets, order = by_topic(text(table, columns.topic))
-    names, left_out = list(features or ()), dict[str, str]()
-    if features is None:
+    table, columns = _read(source, columns)
+    table.require(columns)
+    topics, offsets, order = by_topic(table.text(columns.topic))
+    names, left_out = list(columns.features or ()), dict[str, str]()
+    if columns.features is None:
         written = table.written or {column.name: notations(column) for column in table.frame.get_columns()}
         others, by_type = (*columns.roles, *columns.exclude), columns.categorical is None
         names, left_out = told_apart(table.frame.schema, written, others, columns.categorical or (), by_type)
-    items, relevance = item_names(table, columns), relevance_of(table, columns, labelled, judgements)
-    values, categories = matrix(table, names, categorical_among(table, columns, names), columns.keep_missing)
-    weights, row_numbers = weights_in(table, columns.weights) if columns.weights else None, table.row_numbers()
+    items, relevance = table.item_names(columns), table.relevance(columns)
+    values, categories = table.matrix(names, table.categorical(columns, names), columns.keep_missing)
+    weights, row_numbers = table.weights(columns.weights) if columns.weights else None, table.row_numbers()
     # Chosen features are taken as they are.
-    shadows = Shadows(names if features is None else (), categories)
+    shadows = Shadows(names if columns.features is None else (), categories)
     shadows.read_rows(table, relevance)
-    list_weights = weights_of_topics(table, columns, topics, offsets, order)
+    list_weights = table.weights_of_topics(columns, topics, offsets, order)
     if order is not None:
         items, relevance, values, row_numbers = items[order], relevance[order], values[order], row_numbers[order]
         weights = weights if weights is None else weights[order]
@@ -127,9 +107,9 @@ def read_judged(
     lists = JudgedLists(
         topics=topics,
         items=items,
-        relevance=relevance.clip(min=0) if judgements else relevance,
+        relevance=relevance.clip(min=0) if columns.judgements else relevance,
         offsets=offsets,
-        unjudged=relevance < 0 if judgements and (relevance < 0).any() else None,
+        unjudged=relevance < 0 if columns.judgements and (relevance < 0).any() else None,
         features=values,
         feature_names=names,
         weights=weights,
@@ -150,7 +130,7 @@ def read_features(
 
     ValueError for a column that is not there; DataError for a value that is none of a feature.
     """
-    table, _ = _read(source, lambda names, where: Columns(categorical=categorical), rows=True)
+    table, _ = _read(source, Columns(categorical=categorical), rows=True)
     for name in names:
         if name not in table.frame.columns:
             known = shortened(", ".join(names), LONGEST_VALUE)
@@ -158,55 +138,44 @@ def read_features(
                 f"features: the {table.where} has no column {name!r}; expected columns with the names of the ranker's "
                 f"features ({known}), or an array with columns in that order"
             )
-    return matrix(table, names, categorical, keep_missing)
+    return table.matrix(names, categorical, keep_missing)
 
 
 def read_moments(source: Any, columns: Columns, name: str) -> pl.Series:
     """Read a table's column of times, numbers or datetimes, a row for each item of `read_judged`, in that order."""
-    table, columns = _read(source, partial(columns.found_in, labelled=False))
-    moments = moments_of(table, name)
-    _, _, order = by_topic(text(table, columns.topic))
+    table, columns = _read(source, columns)
+    moments = table.moments(name)
+    _, _, order = by_topic(table.text(columns.topic))
     return moments if order is None else moments[order]
 
 
 def read_intents(source: Any, columns: Columns) -> Qrels:
     """Read judgements by intent from a table whose column `intent` names the intent."""
-    table, columns = _read(source, columns.found_in)
+    table, columns = _read(source, columns)
     names = table.frame.columns
     intent = "intent" if "intent" in names else named("intent", names, table.where) or "intent"
-    rows = {
-        "topic": text(table, columns.topic),
-        "intent": text(table, intent),
-        "item": text(table, columns.items),
-        "relevance": relevance_of(table, columns),
-    }
-    return qrels_by_intent(pl.DataFrame(rows), table.where)
+    roles = {"topic": columns.topic, "intent": intent, "item": columns.items}
+    rows = pl.DataFrame({role: table.text(name) for role, name in roles.items()})
+    return qrels_by_intent(rows.with_columns(relevance=table.relevance(columns)), table.where)
 
 
 def read_scores(source: Any) -> Run:
     """Read a run from a table with the columns topic, item and score, or rank, from 1 down the ranking."""
-    table, columns = _read(source, Columns().found_in)
+    table, columns = _read(source, Columns())
     names = table.frame.columns
     score = "score" if "score" in names else named("score", names, table.where) or "score"
     if is_ranked := score not in names and "rank" in names:
         score = "rank"
-    topic, item, scores = text(table, columns.topic), text(table, columns.items), numbers(table, score)
+    topic, item, scores = table.text(columns.topic), table.text(columns.items), table.numbers(score)
     if is_ranked:
         return run_of(topic, item, -require_ranks(scores, table.where), table.where)
 
     def texts() -> pl.Series:
-        return text(_read(source, Columns().found_in, score)[0], score)
+        return _read(source, Columns(), score)[0].text(score)
 
     # Beside fractions, whole numbers are read as doubles.
     is_written = table.row_name == "line" and scores.dtype.kind == "f"
     return run_of(topic, item, scores, table.where, texts if is_written else None)
-
-
-def has_names(path: File, *roles: str) -> bool:
-    """Return False for a table whose first line holds numbers and none of the names that its columns may have."""
-    fields = text_files.first_fields(path)
-    fields = fields[0].split() if len(fields) == 1 else fields
-    return not any(map(is_number, fields)) or any(named(role, fields, str(path)) for role in roles)
 
 
 def has_lists(path: File) -> bool:
@@ -242,13 +211,12 @@ def _explained(path: File, kind: str) -> Iterator[None]:
         raise DataError(f"{path}: not a readable {kind} file ({reason})") from error
 
 
-def _read(
-    source: Any, columns_of: Callable[[Sequence[str], str], Columns], *texts: str, rows: bool = False
-) -> tuple[Table, Columns]:
+def _read(source: Any, columns: Columns, *texts: str, rows: bool = False) -> tuple[Table, Columns]:
     """Return the table of a file or a frame, and its columns; the columns `texts` of CSV text stay as they are written.
 
     Columns of lists, a row for each topic, become a row for each item. Bare `rows` have no topics.
     """
+    columns_of = (lambda names, where: columns) if rows else columns.found_in
     is_dictionary = isinstance(source, Mapping) and not hasattr(source, "column_names") and not rows
     if is_dictionary and columns_of(list(map(str, source)), "table").topic not in source:
         raise DataError(
@@ -267,16 +235,15 @@ def _read(
             table = Table(_polars_of(whole), str(source), "row", 1)
     else:
         with _explained(source, "CSV"):
-            columns = columns_of(text_files.first_fields(source), str(source))
-        csv = _Csv(source, columns, *texts)
+            own = columns_of(text_files.first_fields(source), str(source))
+        csv = _Csv(source, own, *texts)
         frames = [table.frame for table in csv.look()]
         if any(frame.schema != csv.types for frame in frames):
             frames = [table.frame for table in csv.batches(list(csv.types))]
-        return Table(pl.concat(frames, rechunk=True), csv.where, csv.row_name, _FIRST_LINE, csv.written), columns
-    columns = columns_of(table.frame.columns, table.where)
-    schema = table.frame.schema
+        return Table(pl.concat(frames, rechunk=True), csv.where, csv.row_name, _FIRST_LINE, csv.written), own
+    own, schema = columns_of(table.frame.columns, table.where), table.frame.schema
     lists = [name for name, dtype in schema.items() if isinstance(dtype, pl.List)]
-    if any(name in lists for name in (columns.items, columns.relevance)):
+    if any(name in lists for name in (own.items, own.relevance)):
         sizes = {name: table.frame[name].list.len().fill_null(0) for name in lists}
         for name in lists:
             if (wrong := (sizes[name] != sizes[lists[0]])).any():
@@ -286,7 +253,7 @@ def _read(
                     f"{sizes[name][row]}; expected one for each item in all lists of a row"
                 )
         table = replace(table, frame=table.frame.filter(sizes[lists[0]] > 0).explode(lists))
-    return table, columns
+    return table, own
 
 
 def _frame_of(source: Any) -> pl.DataFrame:
@@ -388,9 +355,15 @@ class Shadows:
         some = min(int(np.searchsorted(offsets, _FIRST_ROWS)), len(offsets) - 1)
         for limits in (offsets[: some + 1], offsets[some:]):
             rows = slice(int(limits[0]), int(limits[-1]))
-            self._within = {
-                name: place for name, place in self._within.items() if _number_lists(features[rows, place], limits)
-            }
+            list_of_row = np.repeat(np.arange(len(limits) - 1), np.diff(limits))
+            within = np.diff(list_of_row) == 0
+            for name, place in list(self._within.items()):
+                values = features[rows, place]
+                if (values == np.floor(values)).all():
+                    steps = np.diff(values[np.lexsort((values, list_of_row))])
+                    if (steps[within] == 1).all():
+                        continue
+                del self._within[name]
 
     def found(self) -> dict[str, str]:
         """Return such features after all rows, with what they do."""
@@ -405,19 +378,8 @@ class Shadows:
         return {name: reasons[name] for name in self._names if name in reasons}
 
 
-def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:
-    """Return whether the values of each list are successive whole numbers, in any order."""
-    if (values != np.floor(values)).any():
-        return False
-    list_of_row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    steps = np.diff(values[np.lexsort((values, list_of_row))])
-    return bool((steps[np.diff(list_of_row) == 0] == 1).all())
-
-
 class TableStream:
     """The judged lists of a file, CSV or parquet, in the order of `read_judged`, in a stream.
-
-    Labels are not read if `labelled` is None; relevance is then 0.
 
     Attributes:
         feature_names: the features.
@@ -427,48 +389,35 @@ class TableStream:
         DataError: as `read_judged`; if a file has several mistakes, the one that is named may be another.
     """
 
-    def __init__(
-        self, path: File, columns: Columns, features: Sequence[str] | None = None, labelled: bool | None = True
-    ) -> None:
+    def __init__(self, path: File, columns: Columns) -> None:
         is_parquet = Path(path).suffix == ".parquet"
         with _explained(path, "parquet" if is_parquet else "CSV"):
             names = pq.read_schema(path).names if is_parquet else text_files.first_fields(path)
-        self._columns = columns.found_in(names, str(path), features, bool(labelled))
-        self._topics, self._labelled = _Topics(), labelled
-        columns = self._columns
+        self._topics = _Topics()
+        self._columns = columns = columns.found_in(names, str(path))
         self._file = (_Parquet if is_parquet else _Csv)(path, columns)
         for table in self._file.look():
             if not self._topics.sizes:
-                require_columns(
-                    replace(table, frame=pl.DataFrame(schema=self._file.types)), columns, features, bool(labelled)
-                )
-            self._topics.count(text(table, columns.topic))
+                replace(table, frame=pl.DataFrame(schema=self._file.types)).require(columns)
+            self._topics.count(table.text(columns.topic))
         if not self._topics.sizes:
             raise DataError(f"{path}: there are no rows in it; expected a row for each item")
-        self.feature_names, self.left_out = list(features or ()), dict[str, str]()
-        if features is None:
+        self.feature_names, self.left_out = list(columns.features or ()), dict[str, str]()
+        if columns.features is None:
             others = (*columns.roles, *columns.exclude)
             self.feature_names, self.left_out = told_apart(self._file.types, self._file.written, others)
         if not self.feature_names:
             raise DataError(f"{path}: {no_features(self.left_out)}")
         # Chosen features are taken as they are.
-        self._suspects = self.feature_names if features is None else []
+        self._suspects = self.feature_names if columns.features is None else []
         self._shadows = Shadows(self._suspects)
         # A column that is read as text has mistakes.
-        labels = [] if columns.grades or labelled is None else [columns.relevance]
+        labels = [] if columns.grades or columns.labelled is None else [columns.relevance]
         ways_of = {**dict.fromkeys(labels, WAYS_OF_LABELS), **dict.fromkeys(self.feature_names, WAYS)}
         for name, ways in ways_of.items():
             if self._file.types[name] == pl.String:
                 refuse(self._file.batches([name]), name, ways)
         self._row_bytes = 4 * len(self.feature_names) + 32
-        topic = int(np.argmax(self._topics.sizes))
-        size, memory = self._topics.sizes[topic], memory_bytes()
-        if size * self._row_bytes > memory:
-            raise DataError(
-                f"{path}: topic {list(self._topics.numbers)[topic]!r} has {size} rows, which need "
-                f"{size * self._row_bytes / 2**30:.0f} GiB at least, and this machine has {memory / 2**30:.0f}: look "
-                "for a column of topics with more names"
-            )
 
     @property
     def doubtful(self) -> dict[str, str]:
@@ -503,15 +452,14 @@ class TableStream:
         columns = self._columns
         has_items = columns.item is not None or columns.items in self._file.types
         names = [columns.topic, *([columns.items] if has_items else []), *self.feature_names]
-        names += [] if self._labelled is None else [columns.relevance]
+        names += [] if columns.labelled is None else [columns.relevance]
         for table in self._file.batches(list(dict.fromkeys(names))):
+            values, _ = table.matrix(self.feature_names, (), columns.keep_missing)
             rows = {
-                "topic": self._topics.number(text(table, columns.topic)),
-                "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
-                "relevance": relevance_of(table, columns, self._labelled),
-                "features": vectors(
-                    matrix(table, self.feature_names, (), columns.keep_missing)[0], len(self.feature_names)
-                ),
+                "topic": self._topics.number(table.text(columns.topic)),
+                "item": table.item_names(columns).to_arrow().cast(pa.large_string()),
+                "relevance": table.relevance(columns),
+                "features": vectors(values, len(self.feature_names)),
                 "row": table.row_numbers(),
             }
             self._shadows.read_rows(table, rows["relevance"])
@@ -535,11 +483,8 @@ class TableStream:
                 parts = [file.get_batch(index) for index in range(file.num_record_batches)]
                 places = [np.searchsorted(part.column("topic").to_numpy(), limits).tolist() for part in parts]
                 for ends in zip(*map(itertools.pairwise, places), strict=True):
-                    slices = [
-                        part.slice(start, stop - start)
-                        for part, (start, stop) in zip(parts, ends, strict=True)
-                        if stop > start
-                    ]
+                    own = zip(parts, ends, strict=True)
+                    slices = [part.slice(start, stop - start) for part, (start, stop) in own if stop > start]
                     yield _sorted(pa.Table.from_batches(slices))
 
 
@@ -590,10 +535,7 @@ class _Csv:
         for table in self._tables(self._looked_at):
             columns = table.frame.get_columns()
             if not self.types and table.frame.is_empty():
-                raise DataError(
-                    f"{self.where}: there are no rows in it below the names of the columns; expected a row for each "
-                    "item"
-                )
+                raise DataError(f"{self.where}: there are no rows in it below the names; expected one for each item")
             for column in () if self.types else columns[1:]:
                 if column.dtype == pl.String and column.str.starts_with(" ").fill_null(False).all():
                     raise DataError(
@@ -601,8 +543,14 @@ class _Csv:
                         "space in all lines; expected no spaces after the separators: remove them"
                     )
             for column in columns:
-                self.types[column.name] = self._wider(column)
-                self.written[column.name] |= notations(column)
+                name, dtype = column.name, column.dtype
+                known = self.types.setdefault(name, pl.String())
+                # Text without any value says nothing of the type.
+                if dtype != pl.String or column.null_count() < len(column):
+                    is_alike = name not in self._seen or known == dtype
+                    self.types[name] = dtype if is_alike else _WIDER.get(frozenset((known, dtype)), pl.String())
+                    self._seen.add(name)
+                self.written[name] |= notations(column)
             yield table
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:
@@ -624,16 +572,6 @@ class _Csv:
                 if plain.to_series().all() and {*frame.dtypes} <= {pl.Float64, pl.Int64, pl.String}:
                     return frame
         return text_files.parse_rows(content, self.where, self._texts, lines_before)
-
-    def _wider(self, column: pl.Series) -> pl.DataType:
-        """Return the type of a column with the values of another batch."""
-        known = self.types.get(column.name, pl.String())
-        if column.dtype == pl.String and column.null_count() == len(column):
-            return known
-        if column.name not in self._seen or known == column.dtype:
-            self._seen.add(column.name)
-            return column.dtype
-        return _WIDER.get(frozenset((known, column.dtype)), pl.String())
 
     def _typed(self, content: bytes, lines_before: int) -> pl.DataFrame:
         return text_files.parse_rows(content, self.where, self.types, lines_before, infer=False)

@@ -16,16 +16,13 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import File
 from rankbound.io.judged import repeated
-from rankbound.lazy import pa
+from rankbound.lazy import pa, pl
 from rankbound.texts import LONGEST_VALUE, quoted, shortened
-
-if TYPE_CHECKING:
-    import polars as pl
 
 LARGEST_RATIO = 100
 """Times that a file may grow; tables and runs grow five- to thirtyfold."""
@@ -83,8 +80,7 @@ _OTHER_SEPARATORS = {"::": "double colons", " ": "spaces"}
 def open_unpacked(path: File) -> Iterator[BinaryIO]:
     """Open a file as a stream of bytes, unpacked if its content is gzip, bzip2 or Zstandard, without UTF-8's mark.
 
-    Raises:
-        DataError: it cannot be read, is packed otherwise or twice, is in UTF-16, or becomes too large.
+    DataError for one that cannot be read, is packed otherwise or twice, is in UTF-16, or becomes too large.
     """
     try:
         with Path(path).open("rb") as file, ExitStack() as stack:
@@ -191,10 +187,7 @@ def first_fields(path: File) -> list[str]:
 def read_chunks(stream: BinaryIO, where: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[tuple[bytes, int]]:
     """Yield CSV text in chunks of whole rows below the names of the columns, each with the lines left out before it.
 
-    Rows end at line ends outside of double quotes.
-
-    Raises:
-        DataError: a row is longer than `LONGEST_ROW`; the message has its line.
+    Rows end at line ends outside of double quotes. DataError has the line of a row that is longer than `LONGEST_ROW`.
     """
     names = held = b""
     line, is_first = 0, True
@@ -251,8 +244,6 @@ def parse_rows(
             names line and remedy.
         ValueError, polars.exceptions.PolarsError: other damage.
     """
-    import polars as pl
-
     separator = separator_of(path)
     try:
         _require_columns(content, separator, path)

@@ -104,13 +104,10 @@ class Performance:
             else:
                 table = formulas.discounts_of(formula.table, longest)[:longest]
             table = np.where(ranks <= (formula.cutoff or np.inf), table, 0.0)
-            counts = np.add.reduceat(np.append(relevant, False), offsets[:-1]) * (np.diff(offsets) > 0)
-            divisors = counts.astype(np.float64)
+            ranked = formulas.RankedItems.of(np.where(relevant, relevance, 0.0), offsets)
+            divisors = ranked.counts.astype(np.float64) if kind == formulas.AP else formulas.normaliser(formula, ranked)
             if of_first:
-                divisors = np.where((counts > 0) | (kind == formulas.HIT), 1.0, np.nan)
-            elif kind != formulas.AP:
-                ranked = formulas.RankedItems.of(np.where(relevant, relevance, 0.0), offsets)
-                divisors = formulas.normaliser(formula, ranked)
+                divisors = np.where((ranked.counts > 0) | (kind == formulas.HIT), 1.0, np.nan)
             divisors = np.where((divisors > 0) | (kind == formulas.PRECISION), divisors, np.nan)
             # Kernels' numbers of kinds: FIRST, PRECISIONS, SUM.
             kernel = 1 if of_first else 2 if kind == formulas.AP else 0

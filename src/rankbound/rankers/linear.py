@@ -105,9 +105,8 @@ class Pairs:
         )
         self.limits = limits
         counts = np.bincount(self.segment, limits[1] - limits[0], minlength=len(offsets) - 1)
-        weights = columns.shares * (
-            np.where(counts > 0, 1 / np.maximum(counts, 1), 0.0) if pair_weights == "list" else 1
-        )
+        of_pair = np.where(counts > 0, 1 / np.maximum(counts, 1), 0.0) if pair_weights == "list" else 1
+        weights = columns.shares * of_pair
         self.of_list = weights / (weights * counts).sum()
         self.of_item = self.of_list[self.segment]
 
@@ -157,11 +156,8 @@ class Violations:
             limits[-1][merged[merged >= n] - n] = np.cumsum(merged < n)[merged >= n]
         for grade in range(pairs.n_grades):
             at = pairs.grades == grade
-            for row, counted, low, high in (
-                (0, ranked < grade, start, limits[0]),
-                (2, ranked > grade, limits[1], stop),
-            ):
-                for place, summed in ((row, counted), (row + 1, counted * values[order])):
+            for row, worse, low, high in ((0, ranked < grade, start, limits[0]), (2, ranked > grade, limits[1], stop)):
+                for place, summed in ((row, worse), (row + 1, worse * values[order])):
                     total = np.append(0.0, np.cumsum(summed))
                     sums[place, at] = total[high[at]] - total[low[at]]
         return sums

@@ -39,10 +39,7 @@ def objective_of(recipe: Recipe) -> RankingLoss:
     objective = loss(recipe.loss, recipe.bound, recipe.temperature)
     if recipe.model in ("adarank", "coordinate-ascent"):
         if not isinstance(objective, SmoothLoss):
-            raise ValueError(
-                f"loss: found {recipe.loss} beside the model {recipe.model}, which maximises a metric; expected one, "
-                "such as nDCG or AP"
-            )
+            raise ValueError(f"loss: found {recipe.loss} beside {recipe.model}, which maximises a metric, such as AP")
         if not objective.metric.higher_is_better:
             raise ValueError(f"loss: found {recipe.loss}, of which lower is better; expected a metric to maximise")
     return objective
@@ -93,9 +90,7 @@ def fit_columns(recipe: Recipe, objective: RankingLoss, columns: Columns, select
             "lists, or a validation_share above 0"
         )
     if recipe.model == "prank" and len(np.unique(columns.shares)) > 1:
-        raise ValueError(
-            "list_weights: found weights that differ beside the model prank, whose steps are the same for all items"
-        )
+        raise ValueError("list_weights: found different ones beside the model prank, whose steps are the same for all")
     if recipe.model in ("prank", "mcrank") and len(np.unique(columns.relevance)) < 2:
         raise DataError(f"relevance: found {columns.relevance[0]:g} alone in training, expected two grades or more")
     if recipe.model == "lambdamart" and bool((columns.relevance % 1).any()):

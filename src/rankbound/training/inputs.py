@@ -207,10 +207,7 @@ def weighted(lists: JudgedLists, weights: Any, list_weights: Any, recipe: Recipe
         if getattr(lists, name) is not None and recipe.model in PAIR_MODELS:
             raise ValueError(f"{name}: found weights beside the model {recipe.model}, whose training has none")
     if lists.weights is not None and recipe.model in FITTED_MODELS:
-        raise ValueError(
-            f"weights: found weights of items beside the model {recipe.model}, which has weights of lists alone "
-            "(list_weights)"
-        )
+        raise ValueError(f"weights: found weights of items beside the model {recipe.model}, which has list_weights")
     return lists
 
 
@@ -238,7 +235,7 @@ def training_parts(lists: JudgedLists, validation: JudgedLists | None, recipe: R
     count = len(whole.lists)
     if count < 2:
         raise DataError(
-            f"found {quantity(count, 'topic')}, expected two or more, to train and to validate; or a share of 0"
+            f"found {quantity(count, 'topic')}, expected two or more, to train and validate, or a share of 0"
         )
     held = min(max(round(recipe.validation_share * count), 1), count - 1)
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))

@@ -29,10 +29,6 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoi
 Encoder = Callable[[Tensor], Tensor]
 """Returns the inputs of rows of features, as `rankbound.training.inputs.Encoding.encoder`."""
 
-BIASES = ("none", "item")
-
-SCALES = ("standard", "query", "none")
-
 INITIAL_RANGE = 0.01
 
 PAIRS_AT_ONCE = 2**18
@@ -136,11 +132,8 @@ class AttentionScorer(nn.Module):
             )
         sizes = torch.unique(lists.sizes).tolist()
         firsts = [lists.offsets[:-1][lists.sizes == size] for size in sizes]
-        groups = [
-            first[:, None] + torch.arange(size, device=first.device)
-            for first, size in zip(firsts, sizes, strict=True)
-            if size
-        ]
+        of_sizes = zip(firsts, sizes, strict=True)
+        groups = [first[:, None] + torch.arange(size, device=first.device) for first, size in of_sizes if size]
         rows = torch.cat([features.new_zeros(0, dtype=torch.int64), *(group.flatten() for group in groups)])
         # Lists of one size stand together from here on.
         hidden = self.layers(features.index_select(0, rows))
@@ -576,7 +569,7 @@ class Scaling:
     def fitted(
         cls, kind: str, features: Tensor, chosen: Tensor | None = None, encode: Encoder | None = None
     ) -> "Scaling":
-        """Fit a scaling of `kind`, one of `SCALES`, to features `(n_items, d)`, or to their `chosen` rows, encoded.
+        """Fit a scaling of `kind` to features `(n_items, d)`, or to their `chosen` rows, encoded.
 
         The features are read in blocks of rows, twice: they may be larger than memory.
         """

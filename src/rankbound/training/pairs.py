@@ -14,17 +14,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from rankbound.errors import DataError
 from rankbound.evaluation import POLICIES, Evaluation, judged_by, needs_intents, values_of
-from rankbound.io.files import needs_extra
 from rankbound.io.judged import JudgedLists, Qrels, Run, name_column, repeated
 from rankbound.io.ragged import Indices
-from rankbound.kernels.formulas import cases_of
-from rankbound.lazy import pa
+from rankbound.kernels.formulas import Array, Floats, Mask, cases_of
+from rankbound.lazy import pa, pl
 from rankbound.lists import Lists, as_tensor, on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.base import NOT_POOLED, POOLED
@@ -37,13 +35,9 @@ from rankbound.training.recipe import CHOICES, PAIR_MODELS, Recipe, build_factor
 from rankbound.training.trainer import Draw, Part, worth_a_kernel
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from rankbound.training.ranker import Ranker
 
 Excluded = Qrels | Sequence[Qrels]
-Mask = npt.NDArray[np.bool_]
-
 DENSE = 0.5
 """Share of all items from which the rest is listed, since few draws would be new."""
 
@@ -68,12 +62,8 @@ def pair_inputs(
     _require_recurring(lists, recipe.model)
     label = float(lists.relevance[0])
     if bool((lists.relevance == label).all()) and not (recipe.negatives and label > 0):
-        advice = (
-            "add rows of items with relevance 0, or draw some for each relevant item by negatives=3 (on the command "
-            "line: --negatives 3)"
-            if label > 0
-            else "expected relevant items, with labels above 0"
-        )
+        more = "add rows of items with relevance 0, or draw some by negatives=3 (on the command line: --negatives 3)"
+        advice = more if label > 0 else "expected relevant items, with labels above 0"
         raise DataError(f"all {len(lists.items)} relevance labels are {label:g}, so that no order is better: {advice}")
     once = recipe.negative_sampling == "once"
     drawn = with_negatives(lists, recipe.negatives, recipe.seed) if recipe.negatives and once else lists
@@ -255,7 +245,7 @@ def evaluate_catalogue(
     if judged.unjudged is not None:
         relevance = np.where(judged.unjudged, POOLED, relevance)
     topics = np.repeat(np.arange(len(test.topics)), np.diff(test.offsets))
-    values: dict[str, list[npt.NDArray[np.float64]]] = {str(one): [] for one in chosen}
+    values: dict[str, list[Floats]] = {str(one): [] for one in chosen}
     for block, scores in _blocks(ranker, vocabulary, test.topics, exclude, unknown):
         rows = slice(*test.offsets[[block.start, block.stop]])
         run = _judged(test.topics[block], scores, topics[rows] - block.start, items[rows], relevance[rows])
@@ -265,9 +255,7 @@ def evaluate_catalogue(
     return Evaluation(list(test.topics), joined, [], [])
 
 
-def _judged(
-    names: Sequence[str], scores: Tensor, topics: Indices, items: Indices, relevance: npt.NDArray[np.float64]
-) -> JudgedRun:
+def _judged(names: Sequence[str], scores: Tensor, topics: Indices, items: Indices, relevance: Floats) -> JudgedRun:
     """Return the rankings of all items with their judgements; excluded and unknown judged items come last.
 
     Items without a judgement are alike, so that their scores are sorted without their places, which is fast.
@@ -342,9 +330,7 @@ def _blocks(
         block = slice(first, min(first + size, len(names)))
         scores = model.of_topics(torch.from_numpy(index[block])).clone()
         if not bool(torch.isfinite(scores).all()):
-            raise ValueError(
-                "scores: found numbers that are not finite: the model's weights are too large; train again"
-            )
+            raise ValueError("scores: found some that are not finite: the model's weights are too large; train again")
         own = slice(*np.searchsorted(rows, [block.start, block.stop]).tolist())
         scores[torch.from_numpy(rows[own] - first), torch.from_numpy(items[own])] = -torch.inf
         yield block, scores
@@ -373,8 +359,6 @@ class Vocabulary:
     @classmethod
     def of_lists(cls, lists: Qrels) -> "Vocabulary":
         """Return the vocabulary of all topics and items of some lists."""
-        with needs_extra("data"):
-            import polars  # noqa: F401
         return cls(name_column(lists.topics).sort(), name_column(lists.items).unique().sort())
 
     def indices(self, lists: Qrels) -> tuple[Indices, Indices]:
@@ -420,8 +404,6 @@ class Vocabulary:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Vocabulary":
         """Restore the names that `tensors` returned; ValueError if the file that they come from is damaged."""
-        with needs_extra("data"):
-            import polars as pl
         known = []
         for kind in ("topics", "items"):
             text, ends = tensors[f"known.{kind}.text"], tensors[f"known.{kind}.ends"]
@@ -437,7 +419,7 @@ class Vocabulary:
         return cls(*known)
 
 
-def folds_within(topics: Indices, relevance: npt.NDArray[np.generic], folds: int, seed: int) -> Indices:
+def folds_within(topics: Indices, relevance: Array, folds: int, seed: int) -> Indices:
     """Return the fold of each pair, from 0; every topic begins at a random one. Draws depend on the pairs' order."""
     generator = np.random.default_rng(derive_seed("folds within topics", seed))
     order, place = _dealt(topics, relevance, generator)
@@ -447,9 +429,7 @@ def folds_within(topics: Indices, relevance: npt.NDArray[np.generic], folds: int
     return fold
 
 
-def held_out_within(
-    topics: Indices, items: Indices, relevance: npt.NDArray[np.generic], share: float, seed: int
-) -> Mask:
+def held_out_within(topics: Indices, items: Indices, relevance: Array, share: float, seed: int) -> Mask:
     """Return a mask of pairs to hold out, about `share` of each topic's. Draws depend on the pairs' order.
 
     Pairs whose topic or item would have no other pair left to learn from are not held out.
@@ -465,9 +445,7 @@ def held_out_within(
     return held
 
 
-def _dealt(
-    topics: Indices, relevance: npt.NDArray[np.generic], generator: np.random.Generator
-) -> tuple[Indices, Indices]:
+def _dealt(topics: Indices, relevance: Array, generator: np.random.Generator) -> tuple[Indices, Indices]:
     """Return the order by topic, label and chance, and each pair's place in its topic in that order."""
     order = np.lexsort((generator.random(len(topics)), relevance, topics))
     sizes = np.bincount(topics)
@@ -481,8 +459,6 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     if they are fewer. Their relevance is 0. Draws depend on names and `seed` alone, not on the order of rows. Features
     are left out.
     """
-    import polars as pl
-
     vocabulary = Vocabulary.of_lists(lists)
     topic_of_list, items = vocabulary.indices(lists)
     topics = np.repeat(topic_of_list, np.diff(lists.offsets))

@@ -71,9 +71,6 @@ VALIDATION = "validation"
 # On MQ2008, with 30 steps an epoch, a network's best epoch may come 60 epochs after the second best.
 PATIENT_STEPS = 2_000
 
-OPSET = 18
-"""The version of ONNX's operators in an exported file."""
-
 FEATURES = "features"
 """The key of the features' names, as JSON, in the metadata of an exported file."""
 
@@ -128,10 +125,7 @@ def train_ranker(
     where = torch.device("cpu") if chosen.model in FITTED_MODELS else where
     for given in (lists,) if validation is None else (lists, validation):
         if not isinstance(given, JudgedLists):
-            raise ValueError(
-                f"lists: found {type(given).__name__}, expected judged lists, which rankbound.read_lists returns for a "
-                "file or a data frame"
-            )
+            raise ValueError(f"lists: found {type(given).__name__}, expected judged lists, which read_lists returns")
     lists = weighted(lists, weights, list_weights, chosen)
     if chosen.model in COUNTED:
         return _counted(lists, validation, chosen)
@@ -238,9 +232,7 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
         exempt |= set() if vocabulary is None else {*vocabulary.tensors()}
         for name, tensor in tensors.items():
             if name not in exempt and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
-                raise ValueError(
-                    f"{name} is {tensor.dtype} with {tensor.numel()} values; expected finite torch.float32"
-                )
+                raise ValueError(f"{name} is {tensor.dtype} with {tensor.numel()} values, expected finite float32")
         weights = {name.removeprefix(WEIGHTS): tensor for name, tensor in tensors.items() if name.startswith(WEIGHTS)}
         model: nn.Module
         # Without memory, as a header may claim any width.
@@ -333,10 +325,7 @@ class Ranker:
             DataError: a column has a value that the ranker cannot read; the message names it.
         """
         if self.vocabulary is not None:
-            raise ValueError(
-                f"features: this ranker is a {self.recipe.model}, which reads topics and items; expected "
-                "score_lists(lists)"
-            )
+            raise ValueError(f"features: a {self.recipe.model} reads topics and items: call score_lists(lists)")
         is_file = isinstance(features, str | os.PathLike)
         if isinstance(features, Qrels) or (is_file and kind_of(features) != "rows"):
             return self.score_lists(features).scores
@@ -407,18 +396,11 @@ class Ranker:
             ValueError: as `score`, or another value of `unknown`.
         """
         if not isinstance(lists, Qrels):
-            lists = read_lists(
-                lists,
-                **columns,
-                features=self.feature_names,
-                labelled=None,
-                missing_features="refuse" if self.encoding.missing == "refuse" else "keep",
-                categorical=list(self.encoding.categories),
-            )
+            missing = "refuse" if self.encoding.missing == "refuse" else "keep"
+            own = dict[str, Any](features=self.feature_names, categorical=list(self.encoding.categories))
+            lists = read_lists(lists, **columns, **own, labelled=None, missing_features=missing)
         elif columns:
-            raise ValueError(
-                f"{next(iter(columns))}: found beside judged lists, whose columns were named when they were read"
-            )
+            raise ValueError(f"{next(iter(columns))}: found beside judged lists, whose columns were named when read")
         if self.vocabulary is None:
             missing = next((name for name in self.feature_names if name not in lists.feature_names), None)
             if missing is not None:
@@ -555,7 +537,7 @@ def _onnx(program: Any, names: str) -> bytes:
     logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(action="ignore"):
-            written = torch.onnx.export(program, (), **names_of, opset_version=OPSET, dynamo=True, verbose=False)
+            written = torch.onnx.export(program, (), **names_of, opset_version=18, dynamo=True, verbose=False)
     finally:
         logger.setLevel(level)
     assert written is not None
@@ -585,20 +567,10 @@ def _record(
     training: JudgedLists | Lists,
     validation: JudgedLists | Lists | None,
 ) -> dict[str, Any]:
-    """Return the record of a training without epochs, which has not been measured."""
-    return {
-        "epoch": 0,
-        "validation": None,
-        "training_topics": len(training),
-        "validation_topics": 0 if validation is None else len(validation),
-        "training_items": int(training.offsets[-1]),
-        "digest": _digest(lists, vocabulary),
-        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
-    }
+    """Return the record of a training without epochs, which has not been measured.
 
-
-def _digest(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:
-    """Return the SHA-256 of what a model is trained on; for a factorisation, whatever the order of the rows."""
+    The digest is the SHA-256 of what a model is trained on; for a factorisation, whatever the order of the rows.
+    """
     if vocabulary is not None:
         from rankbound.training.pairs import sorted_pairs
 
@@ -613,7 +585,15 @@ def _digest(lists: JudgedLists, vocabulary: "Vocabulary | None") -> str:
         digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).data)
     for first in range(0, len(lists.features) if vocabulary is None else 0, models.ROWS_AT_ONCE):
         digest.update(np.ascontiguousarray(lists.features[first : first + models.ROWS_AT_ONCE]).data)
-    return digest.hexdigest()
+    return {
+        "epoch": 0,
+        "validation": None,
+        "training_topics": len(training),
+        "validation_topics": 0 if validation is None else len(validation),
+        "training_items": int(training.offsets[-1]),
+        "digest": digest.hexdigest(),
+        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
+    }
 
 
 def _finite(scores: Tensor) -> Tensor:

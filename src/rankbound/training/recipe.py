@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES, AttentionScorer, Factorization, NeuralMF
+from rankbound.training.models import ACTIVATIONS, MLP, AttentionScorer, Factorization, NeuralMF
 
 FACTORIZATIONS = ("matrix-factorization", "neural-mf")
 """The models that learn factors of topics and items."""
@@ -43,10 +43,10 @@ OF_FITTED = ("scale", "missing_features", "epochs", "metric", "validation_share"
 
 CHOICES: Mapping[str, Collection[str]] = {
     "model": ("linear", "mlp", "attention", *FITTED_MODELS, *PAIR_MODELS),
-    "scale": SCALES,
+    "scale": ("standard", "query", "none"),
     "missing_features": ("refuse", "mean", "zero", "indicator"),
     "activation": ACTIVATIONS,
-    "bias": BIASES,
+    "bias": ("none", "item"),
     "unknown": ("refuse", "mean"),
     "negative_sampling": ("uniform", "popularity", "in-batch", "once"),
     "pair_weights": ("equal", "list"),

@@ -22,6 +22,7 @@ from rankbound.evaluation import Evaluation, evaluate_run
 from rankbound.io.files import kind_of, needs_extra, read_lists
 from rankbound.io.judged import JudgedLists, Qrels, Run, name_column
 from rankbound.io.ragged import FEWEST_FOLDS, Indices, dealt_lists, rows_of_lists
+from rankbound.lazy import pl
 from rankbound.metrics import Metric
 from rankbound.texts import quantity
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rankbound.training.trainer import Epoch
 
 Mask = npt.NDArray[np.bool_]
+OnEpoch = Callable[["Epoch"], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +251,7 @@ def cross_validate(
     weights: "ArrayLike | None" = None,
     list_weights: "ArrayLike | None" = None,
     device: str = "auto",
-    on_epoch: Callable[["Epoch"], None] = lambda epoch: None,
+    on_epoch: OnEpoch = lambda epoch: None,
     **recipe: Any,
 ) -> CrossValidated:
     """Train a ranker for each fold on the topics outside of it, and score the fold's topics by it.
@@ -298,9 +300,7 @@ def cross_validate(
     drawn = with_negatives(lists, chosen.negatives, chosen.seed) if chosen.negatives else lists
     largest = int(np.diff(drawn.offsets).max(initial=0))
     if not FEWEST_FOLDS <= folds <= largest:
-        raise ValueError(
-            f"folds: found {folds}, expected {FEWEST_FOLDS} to {largest}, the number of items of the largest topic"
-        )
+        raise ValueError(f"folds: found {folds}, expected {FEWEST_FOLDS} to {largest}, the items of the largest topic")
     # Which fold a row is in depends on names, not on the order of rows.
     topics, _, order = sorted_pairs(drawn, Vocabulary.of_lists(drawn))
     fold = np.empty(len(order), np.int64)
@@ -319,11 +319,7 @@ def cross_validate(
 
 
 def cross_validate_splits(
-    splits: Iterable[Split],
-    *,
-    device: str = "auto",
-    on_epoch: Callable[["Epoch"], None] = lambda epoch: None,
-    **recipe: Any,
+    splits: Iterable[Split], *, device: str = "auto", on_epoch: OnEpoch = lambda epoch: None, **recipe: Any
 ) -> CrossValidated:
     """Train a ranker on each of some given splits, and score the split's test lists by it.
 
@@ -354,15 +350,9 @@ def cross_validate_splits(
 
 
 def _tested(
-    splits: Iterable[Split],
-    recipe: Mapping[str, Any],
-    device: str,
-    on_epoch: Callable[["Epoch"], None],
-    topics: Sequence[str] = (),
+    splits: Iterable[Split], recipe: Mapping[str, Any], device: str, on_epoch: OnEpoch, topics: Sequence[str] = ()
 ) -> CrossValidated:
     """Train and score in each split; the lists of the result are in the order of `topics`, others of appearance."""
-    import polars as pl
-
     from rankbound.training.inputs import require_apart
     from rankbound.training.ranker import train_ranker
     from rankbound.training.recipe import PAIR_MODELS
@@ -412,12 +402,8 @@ def _means(values: Any, group: Indices, count: int) -> Any:
 
 def _split(lists: JudgedLists, tested: Mask, held: Mask | None, name: str) -> Split:
     known = ~tested if held is None else ~(tested | held)
-    return Split(
-        training=picked(lists, known),
-        validation=None if held is None else picked(lists, held),
-        test=picked(lists, tested),
-        name=name,
-    )
+    validation = None if held is None else picked(lists, held)
+    return Split(training=picked(lists, known), validation=validation, test=picked(lists, tested), name=name)
 
 
 def _read(
@@ -434,7 +420,7 @@ def _read(
     lists = read_lists(source, topic=topic, item=item, relevance=label, features=names, labelled=labelled)
     if relevance is None:
         lists = replace(lists, relevance=np.ones(len(lists.items), np.int8))
-    return lists, read_moments(source, Columns(topic, item, label), time)
+    return lists, read_moments(source, Columns(topic, item, label, labelled=False), time)
 
 
 def _cut(values: npt.NDArray[Any], share: float, part: str) -> Any:
@@ -453,12 +439,10 @@ def _cut(values: npt.NDArray[Any], share: float, part: str) -> Any:
 
 def _moment(at: Any, moments: Any, time: str) -> Any:
     """Return a moment as the times of a column are in memory."""
-    import polars as pl
-
-    from rankbound.io.table_columns import Table, moments_of
+    from rankbound.io.table_columns import Table
 
     try:
-        moment = moments_of(Table(pl.DataFrame({time: [at]}), "at", "row", 0), time)
+        moment = Table(pl.DataFrame({time: [at]}), "at", "row", 0).moments(time)
     except DataError:
         moment = pl.Series([None])
     zones = [getattr(one.dtype, "time_zone", None) is None for one in (moment, moments)]

@@ -184,11 +184,8 @@ def train(
     """
     models = [learner.model.parameters() for learner in learners]
     group = _Group(learners, loss, Optimiser(optimiser, models, learning_rate), epochs, batch_size)
-    measuring = Measuring(
-        {(place, name): part for place, learner in enumerate(learners) for name, part in learner.parts.items()},
-        monitored,
-        group.by_kernel,
-    )
+    parts = {(place, name): part for place, learner in enumerate(learners) for name, part in learner.parts.items()}
+    measuring = Measuring(parts, monitored, group.by_kernel)
     measured = [joined(list(learner.parts.values())) for learner in learners]
     records = [Trained() for _ in learners]
     networks = [learner.model for learner in learners]

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -141,7 +142,7 @@ def _of_tables(raw: Raw) -> Reader:
         where, largest = raw.where(name), described.largest_label or letor.LARGEST_LABEL
         with as_file(raw, name) as lies, _graded(lies, columns.relevance, described.labels, where) as path:
             try:
-                stream = TableStream(path, columns, features) if kind_of(path) == "rows" else None
+                stream = TableStream(path, replace(columns, features=features)) if kind_of(path) == "rows" else None
                 # Packed files, and LETOR text, are read whole.
                 for part in [read_lists(path, features=features)] if stream is None else stream:
                     features = part.feature_names
