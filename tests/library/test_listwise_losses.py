@@ -333,20 +333,6 @@ def test_sampled_losses_have_weights_and_names_and_refuse_transforms() -> None:
             torch.func.grad(lambda x, of=random: of(x, GRADES, ONE_LIST).sum())(SCORES)
 
 
-test_refusals = refusals(
-    [
-        ("SoftRank(metric=AP)", "^metric: found AP, expected one that adds up over items"),
-        ("SoftRank(deviation=0)", "^deviation: found 0, expected a number above 0"),
-        ("PiRank(temperature=-1)", "^temperature: found -1.0, expected a number above 0"),
-        ("NeuralNDCG@5", "cut-off"),
-        ("XE-NDCG(gamma=2)", "^gamma: found 2, expected a number from 0 to 1"),
-        ("RankCosine(gain=exp)", "^gain: found exp, expected one of linear, exp2"),
-        ("TFMAP(rel=0)", "^rel: found 0.0, expected a grade above 0"),
-        ("CLiMF(rel=-1)", "^rel: found -1.0, expected a grade above 0"),
-    ],
-    rb.loss,
-)
-
 test_refused_sampling = refusals(
     [
         (lambda: rb.sampled("nDCG", samples=0), "^samples: found 0, expected at least 1"),

@@ -1,4 +1,4 @@
-"""Metrics as values: what they refuse, the types that they take, their digits for long lists."""
+"""Metrics of one batch: what they refuse, the types that they take, their digits for long lists."""
 
 import math
 from collections.abc import Sequence
@@ -12,79 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankbound as rb
-from rankbound.metrics import KINDS
-from rankbound.metrics.pairs import RankSum
-from rankbound.metrics.precision import AveragePrecision, NormalizedRBP, Precision
-from tests.library.refusals import refusals
 
 # Items by descending score have grades 3, 0, 1, 0, 2.
 SCORES = np.array([0.4, 0.9, -0.3, 0.1, 2.0])
 GRADES = np.array([1, 0, 2, 0, 3])
 ONE_LIST = np.array([0, 5])
 LOG3 = math.log2(3)
-
-
-def test_defaults_and_blanks_do_not_make_another_metric() -> None:
-    assert rb.metric(" nDCG( gain = exp2 )@10 ") == rb.metric("nDCG@10")
-    assert rb.metric("AP(rel=1)") == AveragePrecision()
-    assert rb.metric("nRBP(p=0.9)") == NormalizedRBP(p=0.9)
-    assert rb.metric("nRBP") == RankSum()
-    assert rb.metric("P@5") != Precision(cutoff=6)
-
-
-REFUSED = {
-    "NDGC@10": "Did you mean nDCG",
-    "BPM": "unknown name 'BPM'; known are ERR, INSQ, INST, Compat, CG, DCG, nDCG, SDCG, ",
-    "Compat(p=1)": r"p=1.0, expected a persistence in \[0, 1\)",
-    "Compat@99999999": "found cut-off 99999999, expected 1 to 10000000, over whose ranks the divisor is summed",
-    "SDCG@5": "SDCG needs max",
-    "SDCG(max=0)@5": "max=0, expected the highest grade, 1 to",
-    "INST(max=2,T=0.5)": "T=0.5, expected a number above 0.5",
-    "INSQ(max=2,T=inf)": "T=inf, expected a number above 0.5, below 1e[+]06",
-    "F@0": "cut-off 0, expected at least 1",
-    "F(beta=0)@5": "beta=0.0, expected a finite number above 0",
-    "novelty_RBP(beta=1)": r"beta=1.0, expected a persistence in \[0, 1\)",
-    "novelty_RBP@5": "takes no cut-off",
-    "P_IA(alpha=0.5)@5": "unknown parameter 'alpha'; P_IA takes: rel",
-    "IPrec": "IPrec needs recall",
-    "IPrec(recall=1.5)": "recall=1.5, expected a recall from 0 to 1",
-    "AP(rel=0)": "rel=0, expected a grade from 1",
-    "SetR(rel=0)": "rel=0, expected a grade from 1",
-    "AP@0": "cut-off 0, expected at least 1",
-    "CG": "CG needs a cut-off, as in CG@10",
-    "ERR_IA": "needs a cut-off, as in ERR_IA@10",
-    "ERR": "ERR needs max",
-    "ERR(max=0)": "max=0, expected the highest grade, 1 to 20",
-    "ERR(max=21)": "max=21, expected the highest grade, 1 to 20",
-    "PairError(norm=mean)": "norm=mean, expected one of none, pairs, max",
-    "Kendall(weight=top)": "weight=top, expected one of uniform, difference",
-    "CG(gain=square)@3": "gain=square, expected one of exp2, linear",
-    "nDCG@-1": "expected a text such as",
-    "": "expected a text such as",
-    "PairAccuracy@5": "takes no cut-off",
-    "AP(relevance=2)": "unknown parameter 'relevance'; AP takes: rel",
-    "nDCG(cutoff=3)": "unknown parameter 'cutoff'; nDCG takes: gain, discount; a cut-off is written nDCG@10",
-    "nDCG(discount=log)": "discount=log, expected one of",
-    "nDCG(linear)": "expected parameters as name=value",
-    "RBP(p=much)": "p=much, expected float",
-    "RBP(p=1)": r"p=1.0, expected a persistence in \[0, 1\)",
-    "nRBP(p=-0.1)": r"p=-0.1, expected a persistence in \[0, 1\)",
-    "RBP(p=nan)": r"p=nan, expected a persistence in \[0, 1\)",
-    "AP(rel=1.5)": "rel=1.5, expected int",
-    "SetF(beta=0)": "beta=0.0, expected a finite number above 0",
-    "alpha_nDCG(alpha=2)": r"found alpha=2\.0, expected 0 to 1",
-}
-
-
-test_wrong_texts_are_refused_with_what_was_expected = refusals(REFUSED.items(), rb.metric)
-test_a_cutoff_below_1_is_refused_by_name = refusals(
-    [
-        ((name, cutoff), f"cut-off {cutoff}, expected .*1 to ")
-        for name in ("nDCG", "DCG", "CG", "P", "Recall", "Hit", "AP", "RR", "Judged", "ERR_IA")
-        for cutoff in (0, -1)
-    ],
-    lambda given: KINDS[given[0]](cutoff=given[1]),
-)
 
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -194,22 +127,6 @@ def test_tensors_of_any_precision_give_float64_tensors_without_gradients_and_arr
     array = rb.metric("AP")(np.array([3, 1, 2]), np.array([0, 1, 1]), np.array([0, 3]))
     assert isinstance(array, np.ndarray)
     assert value.tolist() == array.tolist() == pytest.approx([(1 / 2 + 2 / 3) / 2])
-
-
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ((1, 0, 1, 0, 0, 1), {"LinearDCG": 8, "PairError": 4, "LinearNDCG": 8 / 12}),
-        ((2, 1, 0, 2, 0, 0), {"LinearDCG": 18, "PairError": 3, "LinearNDCG": 18 / 21}),
-        # The paper's normalised error can exceed 1.
-        ((0, 1, 2), {"PairError(norm=pairs)": 4 / 3, "PairError(norm=max)": 1, "LinearNDCG": 0.2}),
-    ],
-)
-def test_the_drawn_examples(order: tuple[int, ...], expected: dict[str, float]) -> None:
-    """Jin and Geng, of orders by grade from rank 1 down."""
-    scores = -np.arange(float(len(order)))
-    found = {text: float(rb.metric(text)(scores, np.array(order), [0, len(order)])[0]) for text in expected}
-    assert found == pytest.approx(expected)
 
 
 def test_compatibility_is_that_with_the_nearest_of_all_ideal_rankings() -> None:
