@@ -93,8 +93,11 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one) == json.dumps(other)
 
 
+SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 40))]
+
+
 @pytest.mark.parametrize("missing", ["skip", "zero"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_all_doors_lead_to_the_same_digits(
     seed: int, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,10 +118,9 @@ def test_what_was_read_does_not_change_with_the_dictionaries() -> None:
     assert same(values_of(*read), expected)
 
 
-@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("bits", [0, 2, 5])
-def test_names_with_the_same_key_are_told_apart(seed: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, qrels = drawn(seed)
+def test_names_with_the_same_key_are_told_apart(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, qrels = drawn(bits)
     expected = values_of(run, qrels)
     keys_of = Run.keys_of
     asked = []
