@@ -120,11 +120,10 @@ def test_value_under_ties_is_the_mean_over_all_tie_breaks(rows: list[Row]) -> No
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14, err_msg=name)
 
 
-@given(BATCHES)
-@example(BATCH)
-def test_a_batch_is_its_lists_one_by_one(rows: list[Row]) -> None:
-    alone = [all_values([row]) for row in rows]
-    require_equal(all_values(rows), {name: np.concatenate([each[name] for each in alone]) for name in ORACLES})
+def test_a_batch_is_its_lists_one_by_one() -> None:
+    """Batches that are drawn are in `test_fuzz_metrics`."""
+    alone = [all_values([row]) for row in BATCH]
+    require_equal(all_values(BATCH), {name: np.concatenate([each[name] for each in alone]) for name in ORACLES})
 
 
 INCREASING = st.sampled_from([lambda s: s - 1000, lambda s: 3 * s + 7, np.exp, np.arctan, lambda s: s**3])
@@ -241,4 +240,4 @@ def test_a_low_temperature_gives_the_hard_value(name: str, method: str) -> None:
 def test_the_gradient_is_that_of_finite_differences(name: str) -> None:
     scores, grades, offsets = rows_of_losses.flat(GENERIC)
     loss = rb.SmoothLoss(parsed(name), method="direct")
-    assert torch.autograd.gradcheck(lambda x: loss(x, grades, offsets), scores, eps=1e-6, atol=1e-7, rtol=1e-5)
+    assert torch.autograd.gradcheck(lambda x: loss(x, grades, offsets), scores, atol=1e-7, rtol=1e-5, fast_mode=True)

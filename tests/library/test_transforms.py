@@ -152,7 +152,7 @@ def test_derivatives_agree_with_differences(name: str) -> None:
     leaf, tolerance = SCORES.clone().requires_grad_(), LOOSE.get(name, 1e-5)
     assert gradcheck(FUNCTIONS[name], leaf, atol=tolerance, check_forward_ad=True)
     if name not in WEIGHED_BY_RANKS:
-        assert gradgradcheck(FUNCTIONS[name], leaf, atol=10 * tolerance, check_fwd_over_rev=True)
+        assert gradgradcheck(FUNCTIONS[name], leaf, atol=10 * tolerance, check_fwd_over_rev=True, fast_mode=True)
     assert jacobian(FUNCTIONS[name]).abs().max() > 1e-3, "zeros would agree with nothing"
 
 
