@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import rankbound as rb
@@ -78,6 +79,7 @@ DOORS: dict[str, Callable[[Scores, Grades, Path], tuple[Any, Any]]] = {
     "objects": lambda run, qrels, folder: (rb.read_run(run), rb.read_qrels(qrels)),
     "polars": lambda run, qrels, folder: (pl.DataFrame(rows(run, "score")), pl.DataFrame(rows(qrels, "relevance"))),
     "pandas": lambda run, qrels, folder: (pd.DataFrame(rows(run, "score")), pd.DataFrame(rows(qrels, "relevance"))),
+    "Arrow": lambda run, qrels, folder: (pa.table(rows(run, "score")), pa.table(rows(qrels, "relevance"))),
     "interleaved": interleaved_frames,
     "trec": trec_files,
     "json": json_files,
@@ -138,75 +140,63 @@ def test_names_with_the_same_key_are_told_apart(bits: int, monkeypatch: pytest.M
         rb.evaluate_run(twice, {"q": {"a": 1}}, "AP")
 
 
-GOOD = "q1 Q0 a 1 2.5 tag\nq1 Q0 b 2 1.5 tag\nq2 Q0 a 1 2.5 tag\n"
-
-
-ODD_LINES = {
-    "refused": (
-        *("q3 Q0 a 1 2.5", "q3  Q0 a 2.5 tag", "q3 Q0  a 2.5 tag", "q3 Q0 a 1 nan tag", "q3 Q0 a 1 inf tag"),
-        *("q3 Q0 a 1 x tag", "q3 Q0 a 1 2.5 tag more", "q3 Q0 a 1 2.5 tag\nq3 Q0 a 2 1.5 tag", "q1 Q0 a 3 0.5 tag"),
-    ),
-    "read": (
-        *('q3 Q0 "a 1 2.5 tag', "# a comment", "", "q3 Q0 a 1 2.5 tag ", "q3\tQ0\ta\t1\t2.5\ttag"),
-        *("q1 Q0 c 3 0.5 tag", f"q3 Q0 a 1 {2**60} tag"),
-    ),
+GOOD = {
+    "run": "q1 Q0 a 1 2.5 tag\nq1 Q0 b 2 1.5 tag\nq2 Q0 a 1 2.5 tag\n",
+    "qrels": "q1 0 a 1\nq1 0 b 0\nq2 0 b 2\n",
 }
+REFUSED, READ = (
+    {
+        "run": (
+            *("q3 Q0 a 1 2.5", "q3  Q0 a 2.5 tag", "q3 Q0  a 2.5 tag", "q3 Q0 a 1 nan tag", "q3 Q0 a 1 inf tag"),
+            *("q3 Q0 a 1 x tag", "q3 Q0 a 1 2.5 tag more", "q3 Q0 a 1 2.5 tag\nq3 Q0 a 2 1.5 tag", "q1 Q0 a 3 0.5 tag"),
+        ),
+        "qrels": (
+            *("q3 0 a", "q3  a 1", "q3 0  1", "q3 0 a nan", "q3 0 a inf", "q3 0 a x", "q3 0 a 1 more", "q3 0 a -0.5"),
+            *("q1 0 a 1", "q3 0 a 1\nq3 0 a 2", "q3 0 a 1\nq3 1 a 1", f"q3 0 a {2**53 + 1}"),
+        ),
+    },
+    {
+        "run": (
+            *('q3 Q0 "a 1 2.5 tag', "# a comment", "", "q3 Q0 a 1 2.5 tag ", "q3\tQ0\ta\t1\t2.5\ttag"),
+            *("q1 Q0 c 3 0.5 tag", f"q3 Q0 a 1 {2**60} tag"),
+        ),
+        "qrels": (
+            *('q3 0 "a 1', "# a comment", "", "q3 0 a 1 ", "q3\t0\ta\t1", "q1 0 c 3", "q2 0 a-long-name-of-an-item 0"),
+            *("q3 0 a 0.5", "q3 0 a -2", "q3 0 a 1e3", f"q3 0 a {2**53}"),
+        ),
+    },
+)
 
 
-@pytest.mark.parametrize(("what", "line"), [(what, line) for what, lines in ODD_LINES.items() for line in lines])
+@pytest.mark.parametrize(
+    ("kind", "line", "is_read"),
+    [(kind, line, lines is READ) for lines in (REFUSED, READ) for kind in GOOD for line in lines[kind]],
+)
 def test_parts_are_read_or_refused_as_the_whole_file_is(
-    what: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, line: str, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_files, "PART_BYTES", 20)
-    path = tmp_path / "run.txt"
-    path.write_text(f"{GOOD}{line}\n{GOOD.replace('q1', 'q4').replace('q2', 'q5')}")
-    qrels = {topic: {"a": 1, "c": 2, '"a': 1} for topic in ("q1", "q2", "q3", "q4", "q5")}
-    of_parts, of_whole = (
-        outcome(lambda way=way: values_of(way(), qrels)) for way in (lambda: path, lambda: rb.read_run(path))
-    )
-    assert isinstance(of_whole, str) == (what == "refused")
-    assert same(of_parts, of_whole)
-
-
-JUDGEMENTS = {
-    "refused": (
-        *("q3 0 a", "q3  a 1", "q3 0  1", "q3 0 a nan", "q3 0 a inf", "q3 0 a x", "q3 0 a 1 more", "q3 0 a -0.5"),
-        *("q1 0 a 1", "q3 0 a 1\nq3 0 a 2", "q3 0 a 1\nq3 1 a 1", f"q3 0 a {2**53 + 1}"),
-    ),
-    "read": (
-        *('q3 0 "a 1', "# a comment", "", "q3 0 a 1 ", "q3\t0\ta\t1", "q1 0 c 3", "q2 0 a-long-name-of-an-item 0"),
-        *("q3 0 a 0.5", "q3 0 a -2", "q3 0 a 1e3", f"q3 0 a {2**53}"),
-    ),
-}
-
-
-@pytest.mark.parametrize(("what", "line"), [(what, line) for what, lines in JUDGEMENTS.items() for line in lines])
-def test_judgements_in_parts_are_those_of_the_whole_file(
-    what: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good = "q1 0 a 1\nq1 0 b 0\nq2 0 b 2\n"
-    path = tmp_path / "qrels.txt"
+    path, good = tmp_path / f"{kind}.txt", GOOD[kind]
     path.write_text(f"{good}{line}\n{good.replace('q1', 'q4').replace('q2', 'q5')}")
-    of_size = {}
-    for size in (9, 2**24):
+    judged = {topic: {"a": 1, "c": 2, '"a': 1} for topic in ("q1", "q2", "q3", "q4", "q5")}
+
+    def outcome(size: int, run: Any = path) -> Any:
         monkeypatch.setattr(run_files, "PART_BYTES", size)
-        of_size[size] = outcome(lambda: columns_of(rb.read_qrels(path)))
+        try:
+            return values_of(run, judged) if kind == "run" else columns_of(rb.read_qrels(path))
+        except DataError as error:
+            return str(error)
+
+    of_parts, of_part = outcome(20 if kind == "run" else 9), outcome(2**24)
     monkeypatch.setattr(Path, "is_file", lambda path: False)
-    whole = outcome(lambda: columns_of(rb.read_qrels(path)))
-    assert isinstance(whole, str) == (what == "refused")
-    assert of_size[9] == of_size[2**24] == whole
+    of_whole = outcome(2**24)
+    assert isinstance(of_whole, str) != is_read
+    assert same(of_parts, of_whole)
+    assert same(of_part, of_whole)
 
 
 def columns_of(qrels: Qrels) -> Any:
     unjudged = None if qrels.unjudged is None else qrels.unjudged.tolist()
     return list(qrels.topics), list(qrels.items), qrels.relevance.tolist(), qrels.offsets.tolist(), unjudged
-
-
-def outcome(call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except DataError as error:
-        return str(error)
 
 
 def test_memory_is_that_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
