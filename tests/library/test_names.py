@@ -27,71 +27,7 @@ from tests.library.conftest import Program
 from tests.library.pages import text_of
 from tests.library.refusals import problems, refusals
 
-MEANINGS = {
-    "metric rankbound": """
-        MAP AP  map AP  ap@5 AP@5  map_cut_5 AP@5  MAP(rel=2) AP(rel=2)  RetrievalMAP@3 AP(divisor=found)@3
-        MRR@10 RR@10  mrr RR  recip_rank RR  mrr_10 RR@10  reciprocal-rank@3 RR@3
-        recall@100 Recall@100  R@100 Recall@100  RecallAt@5 Recall@5  recall_5 Recall@5
-        precision@5 P@5  P_10 P@10  p.10 P@10  PrecisionAt@5 P@5  Precision(rel=2)@5 P(rel=2)@5
-        hit_rate@10 Hit@10  HR@10 Hit@10  HitRate@1 Hit@1  Success@5 Hit@5  hit@3 Hit@3
-        ndcg_cut_10 nDCG(gain=linear)@10  NDCG_score@5 nDCG(gain=linear)@5  ndcg_burges nDCG
-        rprec Rprec  R-Precision Rprec  r_precision Rprec  bpref Bpref  infap infAP
-        iprec_at_recall_0.30 IPrec(recall=0.3)  set_P SetP  set_recall SetR  set_f SetF
-        dcg_score DCG(gain=linear)  dcg_burges@3 DCG@3  gauc PairAccuracy  err(max=4)@20 ERR(max=4)@20
-        ndcg(gain=linear)@10 nDCG(gain=linear)@10  NDCG(gain=exp2) nDCG
-        ndcg_cut(discount=log2(r))@5 nDCG(gain=linear,discount=log2(r))@5
-        NDCG:top=10 nDCG(gain=linear)@10  NDCG:type=Base nDCG(gain=linear)  NDCG:top=10;type=Exp nDCG@10
-        ndcg:type=exp;denominator=LogPosition;top=-1 nDCG  DCG:top=3 DCG(gain=linear)@3  DCG:type=Exp DCG
-        MAP:top=10 AP(divisor=cutoff)@10  MAP:top=10;border=0.5 AP(divisor=cutoff)@10  MRR:top=5 RR@5
-        PrecisionAt:top=3 P@3  RecallAt:top=3 Recall@3  MRR:hints=skip_train~false RR  QueryAUC PairAccuracy
-        QueryAUC:type=Ranking PairAccuracy  average_precision_score AP  roc_auc_score PairAccuracy
-        label_ranking_average_precision_score AP
-        f1@5 F@5  set_map SetAP  linear-ndcg LinearNDCG  kendall Kendall
-    """,
-    "loss rankbound": """
-        ListNet ListNet@1  ListMLE ListMLE  softmax(gain=linear) softmax  RankNet(temperature=1.0) RankNet
-        ordinal(learn=true,grades=5) ordinal(grades=5,learn=true)  LambdaRank(metric=nDCG,temperature=1.0) LambdaRank
-        LambdaRank(metric=nDCG(gain=exp2)@10) LambdaRank(metric=nDCG@10)
-        LambdaRank(metric=nDCG(gain=linear)@10) LambdaRank(metric=nDCG(gain=linear)@10)
-        LambdaLoss(metric=RBP(p=0.8,rel=2),scheme=ndcg-loss1) LambdaLoss(metric=RBP(rel=2,p=0.8),scheme=ndcg-loss1)
-        listnet ListNet@1  LISTNET@2 ListNet@2  ListNetLoss ListNet@1  listmle_loss ListMLE
-        ranknet RankNet  rank:pairwise RankNet  BPR RankNet  bpr_loss RankNet  PairLogit RankNet
-        rankNet_weightByGTDiff RankNet(weight=difference)  pairwise_logistic_loss RankNet(reduction=sum)
-        softmax_loss softmax  QuerySoftMax softmax  InfoNCE softmax  MSE squared  mse_loss squared
-        BCELoss logistic  SigmoidCrossEntropyLoss logistic  PairwiseHingeLoss hinge(reduction=sum)
-        PairLogitPairwise RankNet  Logloss logistic  binary logistic  reg:squarederror squared  RMSE squared
-        QuerySoftMax:beta=1 softmax  NDCG:type=Exp;top=5 nDCG@5
-        warp@2 WARP@2  adrmse ADR-MSE  lambda_loss LambdaLoss  Hinge(margin=2) hinge(margin=2)
-        ApproxNDCG@10 nDCG@10  approx_ndcg_loss nDCG  ApproxNDCG(gain=linear) nDCG(gain=linear)
-        ApproxMRRLoss RR  map AP  mrr@10 RR@10  ndcg_cut_10 nDCG(gain=linear)@10
-    """,
-    # What one tool means by a name that several share, by one that only others have, and by a text of ours.
-    "metric ir_measures": """
-        nDCG@5 nDCG(gain=linear)@5  NDCG(cutoff=10) nDCG(gain=linear)@10  nDCG(dcg='log2')@10 nDCG(gain=linear)@10
-        nDCG(dcg="exp-log2") nDCG  nDCG(dcg='exp-log2')@10 nDCG@10  MAP(rel=2)@10 AP(rel=2)@10  MRR@10 RR@10
-        Precision(rel=2)@5 P(rel=2)@5  P(rel=2,judged_only=False)@5 P(rel=2)@5  Recall(rel=2)@10 Recall(rel=2)@10
-        RBP(rel=1) RBP(p=0.8)  RBP(p=0.5,rel=2) RBP(rel=2,p=0.5)  ERR@20 ERR(max=4)@20  RPrec(rel=2) Rprec(rel=2)
-        BPref(rel=2) Bpref(rel=2)  IPrec(rel=2)@0.25 IPrec(rel=2,recall=0.25)  IPrec(recall=0.5) IPrec(recall=0.5)
-        SetP(relative=True) SetRelP  SetP(relative=False) SetP  Compat(normalize=True) Compat
-        SDCG(dcg='log2',max_rel=3)@10 SDCG(max=3)@10  INST(T=2.0,max_rel=3) INST(max=3,T=2)@1000
-        NRBP(beta=0.8) novelty_RBP(beta=0.8)  nNRBP novelty_nRBP
-    """,
-    "metric trec_eval": "P_5 P@5  ndcg_cut.20 nDCG(gain=linear)@20  set_P SetP  set_recall SetR  set_F SetF",
-    "metric LightGBM": "ndcg@10 nDCG@10  R@5 Recall@5",
-    "metric xgboost": "ndcg nDCG  auc PairAccuracy  nDCG(gain=linear)@3 nDCG(gain=linear)@3",
-    "metric ranx": "nDCG@10 nDCG(gain=linear)@10  map@10 AP@10  ERR(max=4)@20 ERR(max=4)@20",
-    "metric CatBoost": "NDCG nDCG(gain=linear)",
-    "metric scikit-learn": "dcg DCG(gain=linear)",
-    "metric Rax": "dcg@5 DCG@5",
-    "metric RecBole": "map@10 AP(divisor=cutoff)@10",
-    "metric torchmetrics": "map@3 AP(divisor=found)@3",
-    "loss XGBoost": "rank:pairwise RankNet  ndcg nDCG",
-    "loss PyTorch": "CrossEntropy softmax",
-    "loss CatBoost": "CrossEntropy logistic",
-    "loss ranx": "ndcg@10 nDCG(gain=linear)@10  LambdaRank LambdaRank",
-    "loss rax": "hinge(margin=2) hinge(margin=2)",
-}
-"""By kind and tool: names and what they mean here, in turn."""
+MEANINGS = problems("meanings")
 
 
 def written(value: Any) -> str:
@@ -144,24 +80,7 @@ def test_losses_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
         rb.loss("own(temperature=2)")
 
 
-SEVERAL = {
-    "metric": {
-        "ndcg@10": ["nDCG(gain=linear)@10", "nDCG@10"],
-        "NDCG": ["nDCG(gain=linear)", "nDCG"],
-        "dcg@5": ["DCG(gain=linear)@5", "DCG@5"],
-        "map@10": ["AP@10", "AP(divisor=cutoff)@10", "AP(divisor=found)@10"],
-        "hits@10": ["Hit@10"],
-        "NRBP": ["novelty_RBP", "nRBP"],
-        "nrbp(p=0.9)": ["novelty_RBP(p=0.9)", "nRBP(p=0.9)"],
-        "AUC": ["PairAccuracy"],
-    },
-    "loss": {
-        "lambdarank": ["LambdaRank"],
-        "rank:ndcg": ["LambdaRank"],
-        "CrossEntropy": ["softmax", "logistic"],
-        "ndcg": ["nDCG(gain=linear)", "nDCG"],
-    },
-}
+SEVERAL = problems("several meanings")
 
 
 @pytest.mark.parametrize("kind", SEVERAL)
