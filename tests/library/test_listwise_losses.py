@@ -22,7 +22,7 @@ from rankbound.losses.pointwise import OrdinalLoss
 from rankbound.losses.random_orders import MOST_ITEMS
 from rankbound.losses.softmax import MOST_PERMUTATIONS
 from rankbound.metrics import metric
-from tests.library.refusals import refusals
+from tests.library.refusals import problems, refusals
 
 scores_of_a_list = st.lists(st.integers(-40, 40), min_size=2, max_size=7, unique=True).map(
     lambda values: [value / 8 for value in values]
@@ -57,41 +57,20 @@ def test_list_mle_is_minus_the_log_of_a_probability(scores: list[float]) -> None
         assert loss_of(f"ListMLE@{k}", scores, best) == loss_of("ListMLE", scores, best)
 
 
-def test_list_mle_of_long_lists_of_many_grades() -> None:
-    """Against PyTorch's own running log-sum, list by list."""
-    generator = torch.Generator().manual_seed(0)
-    sizes = [700, 0, 1, 33, 4096]
-    offsets = torch.tensor([0, *sizes]).cumsum(0)
-    scores = torch.randn(int(offsets[-1]), generator=generator, dtype=torch.float64) * 5
-    relevance = torch.rand(len(scores), generator=generator, dtype=torch.float64)
-    expected = []
-    for items in Lists(offsets).each():
-        ranked = scores[items][torch.argsort(relevance[items], descending=True)]
-        expected.append(float(_of_ranked(ranked)))
-    np.testing.assert_allclose(rb.loss("ListMLE")(scores, relevance, offsets), expected, rtol=1e-12)
-    slopes = torch.autograd.functional.jacobian(_of_ranked, scores[items])
-    ranked_last = gradient_of("ListMLE", scores[items], -torch.arange(sizes[-1]) + sizes[-1], whole(sizes[-1]))
-    torch.testing.assert_close(ranked_last, slopes, rtol=1e-9, atol=1e-12)
-
-
-def _of_ranked(scores: Tensor) -> Tensor:
-    return (scores.flip(0).logcumsumexp(0).flip(0) - scores).sum()
-
-
 # Lists of one relevant item, all pairs, or matrices.
 SHORT = ("multinomial", "LambdaRank", "LambdaLoss", "SoftRank", "NeuralNDCG", "PiRank")
 
 
 @pytest.mark.parametrize("text", [name for name in KINDS if name not in SHORT])
 def test_long_lists_keep_their_digits_in_single_precision(text: str) -> None:
-    """Added up one by one, 300,000 terms lose three; a gradient is a small difference of such sums."""
+    """Added up one by one, 100,000 terms lose some; a gradient is a small difference of such sums."""
     generator = torch.Generator().manual_seed(3)
-    scores = torch.randn(300_000, generator=generator)
-    relevance = (torch.rand(300_000, generator=generator) < 0.1).to(torch.int8)
-    exact = gradient_of(text, scores.double(), relevance, whole(300_000))
-    found = gradient_of(text, scores, relevance, whole(300_000))
+    scores = torch.randn(100_000, generator=generator)
+    relevance = (torch.rand(100_000, generator=generator) < 0.1).to(torch.int8)
+    exact = gradient_of(text, scores.double(), relevance, whole(100_000))
+    found = gradient_of(text, scores, relevance, whole(100_000))
     assert float((found - exact).norm() / exact.norm()) < 3e-6
-    losses = [float(rb.loss(text)(some, relevance, whole(300_000))) for some in (scores, scores.double())]
+    losses = [float(rb.loss(text)(some, relevance, whole(100_000))) for some in (scores, scores.double())]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
@@ -200,22 +179,14 @@ def test_each_pair_that_can_count_is_formed_once(text: str) -> None:
     generator = torch.Generator().manual_seed(2)
     lists = Lists(torch.tensor([0, 30, 30, 75]))
     scores, relevance = torch.randn(75, generator=generator), torch.randint(0, 3, (75,), generator=generator)
-    of = metric(text)
-    weights = SwapWeights(of, scores, relevance, lists)
-    found = [
-        pair
-        for pairs in lambda_loss._pairs_with_a_discount(weights, lists)
-        for pair in zip(*(items.tolist() for items in pairs), strict=True)
-    ]
-    counts = (weights.discount > 0).tolist()
-    expected = {
-        (i, j)
-        for items in lists.each()
-        for i, j in permutations(range(items.start, items.stop), 2)
-        if relevance[i] > relevance[j] and (counts[i] or counts[j])
-    }
-    assert len(found) == len(set(found))
-    assert set(found) == expected
+    weights = SwapWeights(metric(text), scores, relevance, lists)
+    pairs = torch.cat([torch.stack(chunk) for chunk in lambda_loss._pairs_with_a_discount(weights, lists)], 1)
+    counts = weights.discount > 0
+    better = (relevance[:, None] > relevance) & (lists.segment[:, None] == lists.segment)
+    expected = better & (counts[:, None] | counts)
+    assert pairs.shape[1] == expected.sum()
+    assert expected[pairs[0], pairs[1]].all()
+    assert len(pairs.unique(dim=1).T) == pairs.shape[1]
 
 
 @pytest.mark.parametrize("text", ["LambdaRank", "LambdaLoss", "LambdaLoss(scheme=ndcg-loss1)"])
@@ -234,18 +205,6 @@ GRADES = torch.tensor([1, 0, 0, 2, 0, 1])
 ONE_LIST = torch.tensor([0, 6])
 OF_RANK_CHANCES = ("SoftRank", "NeuralNDCG", "PiRank")
 
-# Scores, grades, temperature, cut-off, and the loss of allRank 1.4.3's neuralNDCG in single precision.
-OF_ALLRANK: list[tuple[list[float], list[int], float, int | None, float]] = [
-    ([2.31, -0.44, -3.27], [2, 3, 1], 1.0, None, -0.847490),
-    ([0.85, 0.31, 1.36], [2, 0, 0], 1.0, 2, -0.558104),
-    ([-0.39, 1.6, 0.62], [2, 1, 1], 0.3, None, -0.759999),
-    ([1.26, 1.65, -0.13], [2, 3, 1], 0.3, 2, -0.963461),
-    ([-1.34, -2.26, 0.56, 2.18, 1.41, 1.16], [2, 3, 0, 1, 1, 1], 1.0, None, -0.567663),
-    ([-1.03, -2.26, 0.38, 2.71, -0.68, -0.72], [2, 0, 0, 0, 1, 1], 1.0, 2, -0.053511),
-    ([-1.54, -0.75, 0.41, -1.38, -0.06, 0.43], [2, 3, 1, 1, 3, 2], 0.3, None, -0.760435),
-    ([-2.93, 0.63, 4.98, 1.31, 1.85, -1.75], [2, 3, 0, 2, 0, 3], 0.3, 2, -0.022544),
-]
-
 
 @pytest.mark.parametrize("name", OF_RANK_CHANCES)
 def test_far_scores_or_low_temperatures_give_the_metric_and_a_batch_is_refused_by_its_longest_list(name: str) -> None:
@@ -258,7 +217,7 @@ def test_far_scores_or_low_temperatures_give_the_metric_and_a_batch_is_refused_b
 
 
 def test_neural_ndcg_is_that_of_allrank() -> None:
-    for scores, grades, temperature, cutoff, expected in OF_ALLRANK:
+    for scores, grades, temperature, cutoff, expected in problems("losses of allRank"):
         metric = "nDCG" if cutoff is None else f"nDCG@{cutoff}"
         loss = rb.loss(f"NeuralNDCG(metric={metric},temperature={temperature})")
         found = loss(torch.tensor(scores, dtype=torch.float64), grades, [0, len(scores)])

@@ -381,7 +381,6 @@ def test_the_page_runs(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     before = text_of("rerankers.md").partition("\n## Lightning IR\n")[0].count("```python")
     names: dict[str, Any] = {}
     for example in programs("rerankers.md")[:before]:
-        assert len(example.splitlines()) <= 40
         local = re.sub(r'"microsoft/[^"]*"', f'"{folder}", local_files_only=True, device="cpu"', example)
         exec(local.replace('("reranker",', '("reranker", use_cpu=True, disable_tqdm=True, report_to="none",'), names)
     assert list(names["means"]) == ["orchard_nDCG@10", "orchard_AP"]
