@@ -97,8 +97,7 @@ def test_score_distribution_of_graded_lists(name: str) -> None:
         require_all_orders(found, name, orders, [1 / len(orders)] * len(orders))
 
 
-WALKED = [(12, 5, 4.0), (60, 20, 4.0), (60, 20, 0.25), (40, 2, 4.0), (90, 60, 9.0)]
-WALKED += [(n, p, 1.0) for n, p in ((100, 50), (60, 3), (130, 65), (40, 1), (90, 80))]
+WALKED = [(12, 5, 4.0), (60, 20, 0.25), (40, 2, 4.0), (90, 60, 9.0), (100, 50, 1.0), (40, 1, 1.0), (90, 80, 1.0)]
 
 
 @pytest.mark.parametrize(("n", "p", "tilt"), WALKED)
@@ -124,9 +123,7 @@ def test_nrbp_is_a_walk_over_integers_and_mann_whitneys_statistic(n: int, p: int
 
 
 @pytest.mark.parametrize("name", THESIS)
-@pytest.mark.parametrize(
-    ("n", "p"), [(100, 50), (121, 6), (400, 100), (1500, 375), (1500, 20), (2454, 1227), (300, 290)]
-)
+@pytest.mark.parametrize(("n", "p"), [(100, 50), (121, 6), (400, 100), (700, 20), (1500, 375), (300, 290)])
 def test_long_lists_have_the_moments_and_the_range_of_the_closed_forms(name: str, n: int, p: int) -> None:
     one = score_distribution(name, n, p)
     assert one.error <= 1e-4
@@ -274,7 +271,7 @@ def test_atoms_count_despite_rounding_and_extremes_of_the_draws() -> None:
 
 @pytest.mark.parametrize(
     ("name", "n", "p", "tilt", "samples"),
-    [("nDCG", 60, 6, 1.0, 300_000), ("AP", 30, 8, 1.0, 300_000), ("nDCG", 27, 13, 4.0, 20_000)],
+    [("nDCG", 60, 6, 1.0, 300_000), ("AP", 30, 8, 1.0, 300_000), ("nDCG", 24, 11, 4.0, 20_000)],
 )
 def test_expected_distinct_scores_are_those_of_a_sample(name: str, n: int, p: int, tilt: float, samples: int) -> None:
     """AP is a sum of fractions: one draw in ten repeats an earlier score here."""
@@ -318,7 +315,7 @@ def test_binning_bounds_the_error_of_large_tables(metric: str, n: int, p: int) -
         np.testing.assert_allclose(bins.smooth_cdf(x, gain=60.0), atoms.smooth_cdf(x, gain=60.0), atol=2e-5)
 
 
-@pytest.mark.parametrize(("name", "n", "p"), [("nDCG", 22, 8), ("AP", 24, 16)])
+@pytest.mark.parametrize(("name", "n", "p"), [("nDCG", 22, 8), ("AP", 22, 15)])
 def test_bins_of_rugged_lists_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> None:
     singles = rb.score_distribution(name, n=n, p=p, tilt=4.0)
     assert singles.width == 0
