@@ -69,21 +69,6 @@ def test_grades_may_be_fractions_large_and_many(monkeypatch: pytest.MonkeyPatch)
     assert torch.equal(rb.loss("RankNet")(*batch), tabled)
 
 
-def test_limits_of_temperatures_and_sums_over_thresholds() -> None:
-    """tau log(1 + exp(-d/tau)) is max(0, -d) but for at most tau log 2; Theorem 1 of Jin and Geng."""
-    batch = flat([*ROWS, *random_rows([200])])
-    cold, hard = 1e-4 * rb.loss("RankNet(temperature=1e-4)")(*batch), rb.loss("hinge(margin=0)")(*batch)
-    torch.testing.assert_close(cold, hard, rtol=0, atol=1e-4 * math.log(2))
-    found = values("DirectRanker", [([1e4, 50.0, -50.0], [2, 1, 0]), ([0.0, 50.0], [1, 0])])
-    assert found == pytest.approx([0.3132616875, 1.3132616875], abs=1e-9)
-    scores, relevance, offsets = flat(random_rows([300, 20], grades=4))
-    for name in PAIR_LOSSES:
-        graded = rb.loss(f"{name}(weight=difference,reduction=sum)")(scores, relevance, offsets)
-        binary = rb.loss(f"{name}(reduction=sum)")
-        summed = sum(binary(scores, (relevance >= threshold).to(torch.int64), offsets) for threshold in (1, 2, 3))
-        torch.testing.assert_close(graded, summed, rtol=1e-6, atol=0)
-
-
 # WARP: the rank, its penalty, and sampling
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=9), st.integers(0, 8))
 def test_the_rank_counts_ties_against_the_true_item(scores: list[float], true: int) -> None:

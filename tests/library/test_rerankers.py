@@ -356,19 +356,9 @@ test_samples_are_checked = refusals(
 )
 
 
-OCCUR_TWICE: list[tuple[dict[str, Any], int, int]] = [
-    ({"positive": ["red", "red"], "negative": ["green"]}, 2, 3),
-    ({"positive": ["red"], "negative": ["green", "green"]}, 1, 3),
-    ({"documents": ["red", "red", "green"], "labels": [1, 1, 0]}, 2, 3),
-    ({"positive": ["red", "red"], "documents": ["green"]}, 1, 2),
-    ({"positive": ["red", "red"], "documents": ["red", "green"]}, 1, 2),
-    ({"positive": [{"text": "red"}], "negative": [{"text": "red"}, {"text": "green"}]}, 1, 3),
-]
-
-
 def test_documents_that_occur_twice() -> None:
     """Each that the model scores counts; a relevant one that the first stage lacks counts once."""
-    for sample, n_relevant, n_documents in OCCUR_TWICE:
+    for sample, n_relevant, n_documents in problems("documents that occur twice"):
         (checked,) = RerankingEvaluator([{"query": "apple", **sample}], "nDCG").samples
         grades, missing = checked.judged
         assert len(checked.documents) == len(grades) == n_documents

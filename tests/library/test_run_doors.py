@@ -15,6 +15,7 @@ import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io import run_files
 from rankbound.io.judged import Qrels, Run
+from tests.library.refusals import problems
 
 Scores = dict[str, dict[str, float]]
 Grades = dict[str, dict[str, int]]
@@ -144,33 +145,11 @@ GOOD = {
     "run": "q1 Q0 a 1 2.5 tag\nq1 Q0 b 2 1.5 tag\nq2 Q0 a 1 2.5 tag\n",
     "qrels": "q1 0 a 1\nq1 0 b 0\nq2 0 b 2\n",
 }
-REFUSED, READ = (
-    {
-        "run": (
-            *("q3 Q0 a 1 2.5", "q3  Q0 a 2.5 tag", "q3 Q0  a 2.5 tag", "q3 Q0 a 1 nan tag", "q3 Q0 a 1 inf tag"),
-            *("q3 Q0 a 1 x tag", "q3 Q0 a 1 2.5 tag more", "q3 Q0 a 1 2.5 tag\nq3 Q0 a 2 1.5 tag", "q1 Q0 a 3 0.5 tag"),
-        ),
-        "qrels": (
-            *("q3 0 a", "q3  a 1", "q3 0  1", "q3 0 a nan", "q3 0 a inf", "q3 0 a x", "q3 0 a 1 more", "q3 0 a -0.5"),
-            *("q1 0 a 1", "q3 0 a 1\nq3 0 a 2", "q3 0 a 1\nq3 1 a 1", f"q3 0 a {2**53 + 1}"),
-        ),
-    },
-    {
-        "run": (
-            *('q3 Q0 "a 1 2.5 tag', "# a comment", "", "q3 Q0 a 1 2.5 tag ", "q3\tQ0\ta\t1\t2.5\ttag"),
-            *("q1 Q0 c 3 0.5 tag", f"q3 Q0 a 1 {2**60} tag"),
-        ),
-        "qrels": (
-            *('q3 0 "a 1', "# a comment", "", "q3 0 a 1 ", "q3\t0\ta\t1", "q1 0 c 3", "q2 0 a-long-name-of-an-item 0"),
-            *("q3 0 a 0.5", "q3 0 a -2", "q3 0 a 1e3", f"q3 0 a {2**53}"),
-        ),
-    },
-)
 
 
 @pytest.mark.parametrize(
     ("kind", "line", "is_read"),
-    [(kind, line, lines is READ) for lines in (REFUSED, READ) for kind in GOOD for line in lines[kind]],
+    [(kind, *row) for kind in GOOD for row in problems(f"lines of {kind} files, and whether they are read")],
 )
 def test_parts_are_read_or_refused_as_the_whole_file_is(
     kind: str, line: str, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,7 @@ from rankbound.bounds.orders import binned_distributions, edges_of
 from rankbound.bounds.score_distribution import SAMPLES, ScoreDistribution, score_distribution, score_distributions
 from rankbound.bounds.sums import RandomOrders, Sum, sums_of_orders
 from rankbound.ranks import n_orders
-from tests.library.refusals import refusals
+from tests.library.refusals import problems, refusals
 
 THESIS = ("nDCG", "AP", "nRBP")
 SUMS = (*THESIS, "DCG", "RBP(p=0.8)")
@@ -325,15 +325,6 @@ def test_bins_of_rugged_lists_keep_to_the_error_that_they_state(name: str, n: in
     assert np.abs(linear - singles.probability.cumsum()).max() < bins.lost
 
 
-@pytest.mark.parametrize("name", THESIS)
-def test_the_walks_of_a_tilt_near_one_agree_with_the_formulas(name: str) -> None:
-    walked, known = (rb.score_distribution(name, 40, 15, tilt=tilt, samples=1000) for tilt in (1 + 1e-12, 1.0))
-    assert walked.expectation == pytest.approx(known.expectation, rel=1e-11)
-    assert walked.sd == pytest.approx(known.sd, rel=1e-10)
-    x = np.linspace(known.minimum, known.maximum, 301)
-    np.testing.assert_allclose(walked.cdf(x), known.cdf(x), atol=walked.error + known.error)
-
-
 def test_texts_grades_and_methods_that_mean_the_same() -> None:
     """Auto is exact where that can be had, and else draws."""
     for text, other in (("nDCG(gain=exp2)", "nDCG"), ("nDCG(gain=linear)", "nDCG"), ("nRBP(rel=2)", "nRBP")):
@@ -353,30 +344,11 @@ def test_texts_grades_and_methods_that_mean_the_same() -> None:
         np.testing.assert_array_equal(found.support, expected.support)
 
 
-EITHER = r"^score_distribution: expected either n and p, or relevance="
 MANY = [0] * 30 + [1] * 10 + [2] * 5
-
-
 test_distributions_that_cannot_be_are_refused = refusals(
     [
-        ({"metric": "nDCG@20", "n": 60, "p": 20}, "^method: found exact for the distribution of nDCG@20 over 60 items"),
-        ({"metric": "RBP(p=0.3)", "n": 60, "p": 20}, "too rugged for Fourier coefficients; expected sampled, or auto"),
-        ({"metric": "nRBP", "n": 100_000, "p": 50_000}, "it has 2,500,000,001 scores, more than 50,000,000"),
+        *problems("distributions"),
         ({"relevance": MANY}, "over 45 items with 5 of grade 2, 10 of grade 1, 30 of grade 0, but it has no"),
-        ({"metric": "nDGC", "n": 5, "p": 2}, "Did you mean nDCG"),
-        ({"n": 5, "p": 2, "method": "walk"}, "method: found walk, expected one of exact, sampled, auto"),
-        ({"n": 5, "p": 2, "method": "sampled", "samples": 0}, "samples: found 0, expected 1 to 100,000,000"),
-        ({"n": 3, "p": 4}, "found 3 items with 4 relevant"),
-        ({"n": 0, "p": 0}, "found 0 items"),
-        ({"n": 5.0, "p": 2}, r"^n, p: found 5\.0 and 2, expected integers"),
-        ({}, EITHER),
-        ({"n": 5}, EITHER),
-        ({"n": 5, "p": 2, "relevance": [1, 0]}, EITHER),
-        ({"p": 2, "relevance": [1, 0]}, EITHER),
-        ({"relevance": [1, -1]}, r"^relevance: found -1.0, expected grades from 0"),
-        ({"relevance": []}, "found 0 items"),
-        ({"relevance": [2, 1, 0, 0], "tilt": 4.0}, "expected binary relevance"),
-        *(({"n": 5, "p": 2, "tilt": tilt}, "^tilt: found .*, expected") for tilt in (0.0, -1.0, math.inf, math.nan)),
     ],
     lambda keywords: rb.score_distribution(**({"metric": "nDCG"} | keywords)),
 )

@@ -73,7 +73,7 @@ def names(first: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) 
     return dict(first)
 
 
-MOST_LINES = {PAGE: 49, "rerankers.md": 40, "search_model.md": 20, "a_table_for_the_paper.md": 20}
+MOST_LINES = {PAGE: 49, "rerankers.md": 40, "search_model.md": 25, "a_table_for_the_paper.md": 20}
 
 
 def test_programs_are_short() -> None:
