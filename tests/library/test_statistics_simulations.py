@@ -200,8 +200,8 @@ def test_the_page_has_the_figures_of_the_notes() -> None:
 
 SAMPLE: list[tuple[Callable[..., designs.Rates], tuple[float, ...]]] = [
     (designs.of_topics, (10,)),
-    *((designs.of_members, (n, 1.0)) for n in (5, 20)),
-    *((designs.of_trainings, (*sizes, 0.5, 2.0)) for sizes in ((10, 1, 3), (10, 1, 5), (10, 5, 2), (200, 5, 2))),
+    (designs.of_members, (5, 1.0)),
+    *((designs.of_trainings, (*sizes, 0.5, 2.0)) for sizes in ((10, 1, 3), (10, 5, 2))),
 ]
 
 
