@@ -444,14 +444,9 @@ def test_a_stream_scores_as_the_whole(
     printed = program(f"score {tmp_path}/model.safetensors {path} --out {tmp_path}/{out}")
     assert "scored 480 items of 40 topics" in printed
     rb.write_run(whole, ranker.score_lists(path))
-    if out.endswith("parquet"):
-        ours, theirs = (pl.read_parquet(file) for file in (tmp_path / out, whole))
-        assert ours.drop("score").equals(theirs.drop("score"))
-        np.testing.assert_allclose(ours["score"], theirs["score"], rtol=1e-6)
-    else:
-        ours, theirs = (rb.read_run(file) for file in (tmp_path / out, whole))
-        assert (list(ours.topics), list(ours.items)) == (list(theirs.topics), list(theirs.items))
-        np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
+    ours, theirs = (rb.read_run(file) for file in (tmp_path / out, whole))
+    assert (list(ours.topics), list(ours.items)) == (list(theirs.topics), list(theirs.items))
+    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
 
 
 def test_a_late_mistake_leaves_the_file_as_it_was(tmp_path: Path) -> None:
