@@ -225,32 +225,30 @@ test_data_that_cannot_be_grouped_are_refused = refusals(
 )
 
 
-LISTWISE: list[tuple[dict[str, Any], str]] = [
-    ({"loss": "nDGC"}, "Did you mean nDCG"),
-    ({"loss": rb.loss("RankNet"), "bound": "min-max"}, "bound: found min-max beside a loss"),
-    ({"loss": rb.loss("nDCG"), "temperature": 2.0}, "temperature: found 2 beside a loss"),
-    ({"reduction": "none"}, "reduction: found none, expected one of mean, sum"),
-]
-EVALUATOR: list[tuple[dict[str, Any], str]] = [
-    ({"samples": []}, "samples: found none"),
-    ({"metrics": []}, "metrics: found none"),
-    ({"metrics": "NAP"}, "Did you mean AP"),
-    ({"undefined": "ignore"}, "undefined: found ignore, expected one of skip, zero"),
+UNFIT: list[tuple[Callable[[CrossEncoder], Any], str]] = [
+    (lambda model: ListwiseLoss(model, "nDGC"), "Did you mean nDCG"),
+    (lambda model: ListwiseLoss(model, rb.loss("RankNet"), bound="min-max"), "bound: found min-max beside a loss"),
+    (lambda model: ListwiseLoss(model, rb.loss("nDCG"), temperature=2.0), "temperature: found 2 beside a loss"),
+    (lambda model: ListwiseLoss(model, reduction="none"), "reduction: found none, expected one of mean, sum"),
+    (lambda model: RerankingEvaluator([]), "samples: found none"),
+    (lambda model: RerankingEvaluator(samples([3]), []), "metrics: found none"),
+    (lambda model: RerankingEvaluator(samples([3]), "NAP"), "Did you mean AP"),
+    (
+        lambda model: RerankingEvaluator(samples([3]), undefined="ignore"),
+        "undefined: found ignore, expected one of skip",
+    ),
 ]
 
 
 def test_parameters_and_outputs_are_checked(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    for keywords, message in LISTWISE:
+    for call, message in UNFIT:
         with pytest.raises(ValueError, match=message):
-            ListwiseLoss(model, **keywords)
-    for keywords, message in EVALUATOR:
-        with pytest.raises(ValueError, match=message):
-            RerankingEvaluator(**{"samples": samples([3])} | keywords)
+            call(model)
     evaluator = RerankingEvaluator(samples([3]))
     monkeypatch.setattr(CrossEncoder, "num_labels", 2)
-    for call in (ListwiseLoss, evaluator):
+    for of_two in (ListwiseLoss, evaluator):
         with pytest.raises(ValueError, match="model: found 2 outputs, expected 1"):
-            call(model)
+            of_two(model)
 
 
 def test_a_training_lowers_the_loss_and_raises_ndcg(model: CrossEncoder, tmp_path: Path, caplog: Any) -> None:
