@@ -274,8 +274,6 @@ def test_gains_and_grades_that_do_not_fit_are_refused() -> None:
             rb.metric(text)(scores, [grade, 1], offsets)
     for text, grades in (("nDCG", [1004, 1003]), ("nDCG(gain=linear)", [2000, 1])):
         assert rb.metric(text)(scores, grades, offsets)[0] == pytest.approx(1)
-    with pytest.raises(ValueError, match=r"^relevance: found grade 200, .*torch.float32 scores; expected .* up to 108"):
-        rb.SmoothLoss("nDCG")(scores, [200, 1], offsets)
     with pytest.raises(ValueError, match=r"^relevance: found grade 3, expected grades up to 2, the max of ERR"):
         rb.SmoothLoss("ERR(max=2)@3")(scores, [3, 1], offsets)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_every_loss import LOSSES, Row, flat
+from test_every_loss import GENERIC, LOSSES, Row, flat
 from torch import Tensor
 
 import rankbound as rb
@@ -23,12 +23,6 @@ PAIR_LOSSES = {"RankNet": by_hand.ranknet(), "DirectRanker": by_hand.direct_rank
 PAIRWISE = {text: arithmetic for text, arithmetic in LOSSES.items() if text.startswith((*PAIR_LOSSES, "WARP"))}
 PAIRWISE["hinge(margin=0)"] = by_hand.pair_loss(by_hand.hinge(0))
 
-ROWS: list[Row] = [
-    ([0.3, -1.2, 2.0, 0.9], [1, 0, 0, 1]),
-    ([1.5, 0.1], [0, 1]),
-    ([-0.7, 0.2, 0.25, 3.1, -2.0, 0.0], [0, 3, 1, 0, 2, 0]),
-    ([4.0, -4.0, 0.5, 1.7, 2.6], [2, 0, 1, 0, 0]),
-]
 WITHOUT_PAIRS: list[Row] = [([], []), ([0.5], [1]), ([0.5], [0]), ([1.0, 2.0], [0, 0]), ([1.0, 2.0, 2.0], [1, 1, 1])]
 
 
@@ -63,7 +57,7 @@ def test_grades_may_be_fractions_large_and_many(monkeypatch: pytest.MonkeyPatch)
         value = rb.loss(f"{name}(weight=difference)")(scores, torch.tensor(relevance, dtype=torch.float64), [0, 4])
         arithmetic = by_hand.pair_loss(PAIR_LOSSES[name], weight="difference")
         assert float(value) == pytest.approx(arithmetic(scores.tolist(), relevance, []), rel=1e-6)
-    batch = flat([*ROWS, *WITHOUT_PAIRS, *random_rows([50], grades=40)])
+    batch = flat([*GENERIC, *WITHOUT_PAIRS, *random_rows([50], grades=40)])
     tabled = rb.loss("RankNet")(*batch)
     monkeypatch.setattr("rankbound.losses.pairwise.CELLS_PER_ITEM", 0)
     assert torch.equal(rb.loss("RankNet")(*batch), tabled)

@@ -165,7 +165,6 @@ def test_dropout_of_recomputed_activations_and_autocast(model: CrossEncoder, mon
         (lambda q, d, y: ([q, d], None), "labels: found none, expected a column of lists"),
         (lambda q, d, y: ([q, d], torch.ones(len(q))), "labels: found one number for each query, .*group_by_query"),
         (lambda q, d, y: ([q, [one[0] for one in d], [1, 0]], None), "labels: found none, .*group_by_query"),
-        (lambda q, d, y: ([q, [one[0] for one in d], [one[1] for one in d]], None), "labels: found none, .*group_by"),
         (lambda q, d, y: ([q, d, [[1, 0], [1, 0, 0]], [[1, 0], [1, 0, 0]]], None), "labels: found none"),
         (lambda q, d, y: ([q, d[1:]], y), "inputs: found 2 queries, 1 lists of documents and 2 lists of labels"),
         (lambda q, d, y: ([q, ["red apple", d[1]]], y), "inputs: found str as the documents of query 0"),

@@ -261,8 +261,7 @@ def test_atoms_count_despite_rounding_and_extremes_of_the_draws() -> None:
     for shift in (-1e-14, 0.0, 1e-14):
         np.testing.assert_allclose(one.cdf(one.support + shift), np.cumsum(one.probability), atol=1e-12)
     assert one.cdf(one.support[3] - 1e-6) == pytest.approx(one.probability[:3].sum())
-    tiny = score_distribution("AP", 8, 4)
-    assert (tiny.low, tiny.high) == (tiny.minimum, tiny.maximum)
+    assert (one.low, one.high) == (one.minimum, one.maximum)
     long = score_distribution("nRBP", 400, 200)
     # The median extreme of 300,000 normal draws lies 4.58 standard deviations out.
     assert (long.high - long.expectation) / long.sd == pytest.approx(4.58, abs=0.05)
