@@ -211,11 +211,7 @@ def test_sampled_scores_are_orders_of_the_plackett_luce_model() -> None:
         ranks = torch.empty(4, dtype=torch.float64)
         ranks[[*order]] = torch.arange(4.0, dtype=torch.float64)
         expected += chance * rb.metric("nDCG")(-ranks, grades, [0, 4]).item()
-    for item, chance in enumerate(torch.softmax(scores / 0.5, 0).tolist()):
-        # At a low temperature, smooth ranks are ranks.
-        first = rb.sampled(rb.loss("RR@1", temperature=1e-4), samples=50_000, temperature=0.5, seed=item)
-        relevance = torch.arange(4) == item
-        assert -float(first(scores, relevance, [0, 4])) == pytest.approx(chance, abs=0.007)
+    # At a low temperature, smooth ranks are ranks.
     loss = rb.sampled(rb.loss("nDCG", temperature=1e-4), samples=20_000, temperature=0.5)
     assert -float(loss(scores, grades, [0, 4])) == pytest.approx(expected, abs=0.005)
 

@@ -14,30 +14,21 @@ import pytest
 
 import rankbound as rb
 from rankbound import cli
+from rankbound.compare import statistics
 from tests.comparing import judged_runs
 from tests.library.conftest import Program
 from tests.library.latex_tables import tables_in
 from tests.library.pages import blocks, text_of
 from tests.library.refusals import problems, refusals
 
-stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
+pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
 PAGE = "a_table_for_the_paper.md"
 METRICS = ["nDCG@10", "AP", "P@5"]
 FLAGS = " ".join(f"-m {name}" for name in METRICS)
 NOISE = {"bm25": 1.3, "same": 1.3, "better": 0.7, "worse": 4.0, "other": 1.2}
-CORRECTED = {
-    "holm": lambda p: [max(min(1, (len(p) - j) * q) for j, q in enumerate(sorted(p)) if q <= one) for one in p],
-    "bonferroni": lambda p: np.minimum(1, len(p) * np.array(p)),
-    "bh": stats.false_discovery_control,
-}
-P_VALUES = {
-    "flips": lambda a, b: stats.permutation_test(
-        (a - b,), lambda x, axis: x.mean(axis), permutation_type="samples", vectorized=True, rng=1, n_resamples=19999
-    ),
-    "t": stats.ttest_rel,
-    "wilcoxon": lambda a, b: stats.wilcoxon(np.round(a - b, 9)),
-}
+TESTS = {"flips": "9999 sign flips", "t": "Student's paired t test", "wilcoxon": "signed-rank test without zero"}
+CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +48,10 @@ def folder(judged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
-@pytest.mark.parametrize("correction", CORRECTED)
-@pytest.mark.parametrize("test", P_VALUES)
-def test_means_and_daggers_are_those_of_single_runs_and_of_scipy(judged: Any, test: str, correction: str) -> None:
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("test", TESTS)
+def test_means_and_daggers_are_those_of_single_runs_and_of_tests(judged: Any, test: str, correction: str) -> None:
+    """`test_statistics` compares the tests and corrections with scipy's."""
     qrels, runs = judged
     table = rb.evaluate_runs(runs, qrels, METRICS, baseline="bm25", test=test, correction=correction, resamples=99)
     alone = {name: rb.evaluate_run(run, qrels, METRICS) for name, run in runs.items()}
@@ -68,25 +60,21 @@ def test_means_and_daggers_are_those_of_single_runs_and_of_scipy(judged: Any, te
     assert frame.select("system", "metric").rows() == [(name, metric) for name in runs for metric in METRICS]
     tested = frame.filter(pl.col("p_value").is_not_null())
     assert set(tested["system"]) == {*runs} - {"bm25", "same"}, "the same scores are not tested"
-    pairs = (
-        (alone[row["system"]].values[row["metric"]], alone["bm25"].values[row["metric"]])
+    differences = (
+        alone[row["system"]].values[row["metric"]] - alone["bm25"].values[row["metric"]]
         for row in tested.rows(named=True)
     )
-    theirs = np.array([P_VALUES[test](a, b).pvalue for a, b in pairs])
-    # Of random flips, some standard errors; scipy rounds sums otherwise.
-    error = 6 * np.sqrt(theirs / 9999) + 2e-4 if test == "flips" else 1e-12
-    assert (np.abs(tested["p_value"].to_numpy() - theirs) <= error).all()
-    assert tested["p_adjusted"].to_list() == pytest.approx(CORRECTED[correction](tested["p_value"].to_list()))
+    p_values = [statistics.p_value_of_mean(values, test=test) for values in differences]
+    assert tested["p_value"].to_list() == pytest.approx(p_values, rel=1e-12)
+    assert tested["p_adjusted"].to_list() == pytest.approx(statistics.corrected(p_values, correction), rel=1e-12)
     signs = {"better": 1, "worse": -1, "": 0}
     sign = [np.sign(row["difference"]) * (row["p_adjusted"] <= 0.05) for row in tested.rows(named=True)]
     assert [signs[name] for name in tested["significant"]] == sign
     assert {*sign} == {-1, 0, 1}
     assert set(frame["test"]) == {test}
-    said = {"flips": "9999 sign flips", "t": "Student's paired t test", "wilcoxon": "signed-rank test without zero"}
-    named = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
     for form in (str(table), table.to_markdown(), table.to_latex()):
-        assert said[test] in form
-        assert f"{named[correction]} over 9 tests" in form
+        assert TESTS[test] in form
+        assert f"{CORRECTIONS[correction]} over 9 tests" in form
     settings = json.loads(table.to_json())["settings"]
     assert (settings["test"], settings["correction"], "flips" in settings) == (test, correction, test == "flips")
 

@@ -37,25 +37,22 @@ def program(section: str, kind: str = "python") -> str:
 
 def write_letor(path: Path, n_topics: int, generator: np.random.Generator) -> None:
     """Write topics whose relevance follows from two of the features; every fourth has no relevant item."""
-    lines = []
-    for topic in range(n_topics):
-        for item in range(generator.integers(5, 25)):
-            features = generator.random(N_FEATURES)
-            quality = features[0] + features[1] + generator.normal(0, 0.1)
-            label = 0 if topic % 4 == 3 else int(np.digitize(quality, [1.0, 1.5]))
-            values = " ".join(f"{place + 1}:{value:.6f}" for place, value in enumerate(features))
-            lines.append(f"{label} qid:{topic} {values} #docid = D{topic}-{item} inc = 1 prob = 0.5\n")
-    path.write_text("".join(lines), encoding="utf-8")
+    topics = np.repeat(np.arange(n_topics), generator.integers(5, 25, n_topics))
+    features = generator.random((len(topics), N_FEATURES))
+    quality = features[:, :2].sum(1) + generator.normal(0, 0.1, len(topics))
+    labels = np.digitize(quality, [1.0, 1.5]) * (topics % 4 < 3)
+    with path.open("w") as file:
+        for item, (label, topic, row) in enumerate(zip(labels, topics, features, strict=True)):
+            values = " ".join(f"{place}:{value:.6f}" for place, value in enumerate(row, start=1))
+            file.write(f"{label} qid:{topic} {values} #docid = D{item} inc = 1 prob = 0.5\n")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("loops")
-    fold = folder / "MQ2008" / "Fold1"
-    fold.mkdir(parents=True)
-    generator = np.random.default_rng(0)
+    folder, generator = tmp_path_factory.mktemp("loops"), np.random.default_rng(0)
+    (folder / "MQ2008/Fold1").mkdir(parents=True)
     for part, n_topics in N_TOPICS.items():
-        write_letor(fold / f"{part}.txt", n_topics, generator)
+        write_letor(folder / f"MQ2008/Fold1/{part}.txt", n_topics, generator)
     return folder
 
 
