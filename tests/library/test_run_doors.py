@@ -135,7 +135,12 @@ GOOD = {
 
 @pytest.mark.parametrize(
     ("kind", "line", "is_read"),
-    [(kind, *row) for kind in GOOD for row in problems(f"lines of {kind} files, and whether they are read")],
+    [
+        (kind, line, what == "read")
+        for kind, lines in problems("lines of files").items()
+        for what, each in lines.items()
+        for line in each
+    ],
 )
 def test_parts_are_read_or_refused_as_the_whole_file_is(
     kind: str, line: str, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
