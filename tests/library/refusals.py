@@ -9,7 +9,12 @@ import yaml
 
 from rankbound.errors import DataError
 
-TABLES: Any = yaml.safe_load((Path(__file__).parents[1] / "reference/refusals.yaml").read_text("utf-8"))
+REFERENCE = Path(__file__).parents[1] / "reference"
+TABLES: dict[str, Any] = {
+    name: rows
+    for file in ("refusals.yaml", "names.yaml")
+    for name, rows in yaml.safe_load((REFERENCE / file).read_text("utf-8")).items()
+}
 
 
 def problems(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Pointwise and listwise losses against what they are said to be: probabilities, bounds, swaps of two items.
+"""Pointwise and listwise losses against what they are said to be: swaps of two items, thresholds in order.
 
 Those of random orders, against draws of scores, another implementation's numbers, and limits.
 """
@@ -22,7 +22,7 @@ from rankbound.losses.pointwise import OrdinalLoss
 from rankbound.losses.random_orders import MOST_ITEMS
 from rankbound.losses.softmax import MOST_PERMUTATIONS
 from rankbound.metrics import metric
-from tests.library.refusals import refusals
+from tests.library.refusals import problems, refusals
 
 scores_of_a_list = st.lists(st.integers(-40, 40), min_size=2, max_size=7, unique=True).map(
     lambda values: [value / 8 for value in values]
@@ -33,49 +33,10 @@ def whole(n_items: int) -> Tensor:
     return torch.tensor([0, n_items])
 
 
-def loss_of(text: str, scores: list[float], relevance: list[int]) -> float:
-    values = rb.loss(text)(torch.tensor(scores, dtype=torch.float64), torch.tensor(relevance), whole(len(scores)))
-    return float(values[0])
-
-
 def gradient_of(text: str, scores: Tensor, relevance: Tensor, offsets: Tensor) -> Tensor:
     leaf = scores.detach().clone().requires_grad_()
     (gradient,) = torch.autograd.grad(rb.loss(text)(leaf, relevance, offsets).sum(), leaf)
     return gradient
-
-
-@given(scores_of_a_list)
-def test_list_mle_is_minus_the_log_of_a_probability(scores: list[float]) -> None:
-    """Over all orders of some items it adds up to 1; up to k it is that of the first k, the others in any order."""
-    few = scores[:5]
-    orders = [list(order) for order in permutations(range(1, len(few) + 1))]
-    assert math.fsum(math.exp(-loss_of("ListMLE", few, order)) for order in orders) == pytest.approx(1, abs=1e-12)
-    best = [len(scores), *range(1, len(scores))]
-    expected = math.exp(scores[0]) / math.fsum(map(math.exp, scores))
-    assert math.exp(-loss_of("ListMLE@1", scores, best)) == pytest.approx(expected, rel=1e-12)
-    for k in (len(scores), len(scores) + 3):
-        assert loss_of(f"ListMLE@{k}", scores, best) == loss_of("ListMLE", scores, best)
-
-
-def test_list_mle_of_long_lists_of_many_grades() -> None:
-    """Against PyTorch's own running log-sum, list by list."""
-    generator = torch.Generator().manual_seed(0)
-    sizes = [700, 0, 1, 33, 4096]
-    offsets = torch.tensor([0, *sizes]).cumsum(0)
-    scores = torch.randn(int(offsets[-1]), generator=generator, dtype=torch.float64) * 5
-    relevance = torch.rand(len(scores), generator=generator, dtype=torch.float64)
-    expected = []
-    for items in Lists(offsets).each():
-        ranked = scores[items][torch.argsort(relevance[items], descending=True)]
-        expected.append(float(_of_ranked(ranked)))
-    np.testing.assert_allclose(rb.loss("ListMLE")(scores, relevance, offsets), expected, rtol=1e-12)
-    slopes = torch.autograd.functional.jacobian(_of_ranked, scores[items])
-    ranked_last = gradient_of("ListMLE", scores[items], -torch.arange(sizes[-1]) + sizes[-1], whole(sizes[-1]))
-    torch.testing.assert_close(ranked_last, slopes, rtol=1e-9, atol=1e-12)
-
-
-def _of_ranked(scores: Tensor) -> Tensor:
-    return (scores.flip(0).logcumsumexp(0).flip(0) - scores).sum()
 
 
 # Lists of one relevant item, all pairs, or matrices.
@@ -84,14 +45,14 @@ SHORT = ("multinomial", "LambdaRank", "LambdaLoss", "SoftRank", "NeuralNDCG", "P
 
 @pytest.mark.parametrize("text", [name for name in KINDS if name not in SHORT])
 def test_long_lists_keep_their_digits_in_single_precision(text: str) -> None:
-    """Added up one by one, 300,000 terms lose three; a gradient is a small difference of such sums."""
+    """Added up one by one, 100,000 terms lose some; a gradient is a small difference of such sums."""
     generator = torch.Generator().manual_seed(3)
-    scores = torch.randn(300_000, generator=generator)
-    relevance = (torch.rand(300_000, generator=generator) < 0.1).to(torch.int8)
-    exact = gradient_of(text, scores.double(), relevance, whole(300_000))
-    found = gradient_of(text, scores, relevance, whole(300_000))
+    scores = torch.randn(100_000, generator=generator)
+    relevance = (torch.rand(100_000, generator=generator) < 0.1).to(torch.int8)
+    exact = gradient_of(text, scores.double(), relevance, whole(100_000))
+    found = gradient_of(text, scores, relevance, whole(100_000))
     assert float((found - exact).norm() / exact.norm()) < 3e-6
-    losses = [float(rb.loss(text)(some, relevance, whole(300_000))) for some in (scores, scores.double())]
+    losses = [float(rb.loss(text)(some, relevance, whole(100_000))) for some in (scores, scores.double())]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
@@ -114,20 +75,6 @@ def test_relevance_that_a_loss_is_not_made_for_is_named() -> None:
         rb.loss("multinomial")(scores, relevance, offsets)
     with pytest.raises(ValueError, match=r"^relevance: found 3, expected grades up to 2; set .* ordinal\(grades=...\)"):
         rb.loss("ordinal")(torch.zeros(2), torch.tensor([3, 0]), whole(2))
-
-
-def test_equal_scores() -> None:
-    """Two of eight items are relevant: they say a quarter; LambdaRank is alive, and relevant items share one pull."""
-    relevance, offsets = torch.tensor([1, 0, 0, 1, 0, 0, 0, 0]), torch.tensor([0, 4, 8])
-    for text, score in (("logistic", math.log(1 / 3)), ("squared", 1 / 4)):
-        gradient = gradient_of(text, torch.full((8,), score, dtype=torch.float64), relevance, offsets)
-        assert float(gradient.sum()) == pytest.approx(0, abs=1e-12)
-    relevance = torch.tensor([1, 0, 0, 1, 0, 0])
-    gradient = gradient_of("LambdaRank", torch.zeros(6, dtype=torch.float64), relevance, whole(6))
-    discounts = 1 / np.log2(np.arange(2, 8))
-    apart = np.abs(discounts[:, None] - discounts[None, :]).sum() / 30
-    expected = -4 * apart / (1 + 1 / math.log2(3)) / 2
-    np.testing.assert_allclose(gradient, np.where(relevance > 0, expected, -expected / 2), rtol=1e-12)
 
 
 @pytest.mark.parametrize("grades", [2, 3, 6])
@@ -153,11 +100,8 @@ grades_of_a_list = st.lists(st.integers(0, 3), min_size=7, max_size=7)
 
 
 @given(scores_of_a_list, grades_of_a_list, st.sampled_from([*SWAPPED, "nRBP(p=0.5)"]))
-def test_lambdarank_has_burges_lambdas_and_ndcg_loss1_bounds(scores: list[float], grades: list[int], text: str) -> None:
-    """With the change of the metric measured by swapping the two items and evaluating again.
-
-    In logarithms to base 2, ndcg-loss1 bounds what nDCG falls short of 1 by (Wang et al. 2018).
-    """
+def test_lambdarank_has_burges_lambdas(scores: list[float], grades: list[int], text: str) -> None:
+    """With the change of the metric measured by swapping the two items and evaluating again."""
     of, n = metric(text), len(scores)
     relevance, sigma = torch.tensor(grades[:n]), 2.0
     values = torch.tensor(scores, dtype=torch.float64)
@@ -173,9 +117,6 @@ def test_lambdarank_has_burges_lambdas_and_ndcg_loss1_bounds(scores: list[float]
             expected[j] -= pull
     found = gradient_of(f"LambdaRank(metric={text},temperature=0.5)", values, relevance, whole(n))
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
-    if relevance.max() > 0:
-        cost = 1 - float(metric("nDCG")(values, relevance, whole(n)))
-        assert loss_of("LambdaLoss(scheme=ndcg-loss1)", scores, relevance.tolist()) / math.log(2) >= cost - 1e-12
 
 
 @pytest.mark.parametrize(
@@ -202,20 +143,13 @@ def test_each_pair_that_can_count_is_formed_once(text: str) -> None:
     scores, relevance = torch.randn(75, generator=generator), torch.randint(0, 3, (75,), generator=generator)
     of = metric(text)
     weights = SwapWeights(of, scores, relevance, lists)
-    found = [
-        pair
-        for pairs, *_ in LambdaRankLoss(metric=of)._pairs(scores, relevance, lists)
-        for pair in zip(*(items.tolist() for items in pairs), strict=True)
-    ]
-    counts = (weights.discount > 0).tolist()
-    expected = {
-        (i, j)
-        for items in lists.each()
-        for i, j in permutations(range(items.start, items.stop), 2)
-        if relevance[i] > relevance[j] and (counts[i] or counts[j])
-    }
-    assert len(found) == len(set(found))
-    assert set(found) == expected
+    pairs = torch.cat([torch.stack(both) for both, *_ in LambdaRankLoss(metric=of)._pairs(scores, relevance, lists)], 1)
+    counts = weights.discount > 0
+    better = (relevance[:, None] > relevance) & (lists.segment[:, None] == lists.segment)
+    expected = better & (counts[:, None] | counts)
+    assert pairs.shape[1] == expected.sum()
+    assert expected[pairs[0], pairs[1]].all()
+    assert len(pairs.unique(dim=1).T) == pairs.shape[1]
 
 
 @pytest.mark.parametrize("text", ["LambdaRank", "LambdaLoss", "LambdaLoss(scheme=ndcg-loss1)"])
@@ -234,18 +168,6 @@ GRADES = torch.tensor([1, 0, 0, 2, 0, 1])
 ONE_LIST = torch.tensor([0, 6])
 OF_RANK_CHANCES = ("SoftRank", "NeuralNDCG", "PiRank")
 
-# Scores, grades, temperature, cut-off, and the loss of allRank 1.4.3's neuralNDCG in single precision.
-OF_ALLRANK: list[tuple[list[float], list[int], float, int | None, float]] = [
-    ([2.31, -0.44, -3.27], [2, 3, 1], 1.0, None, -0.847490),
-    ([0.85, 0.31, 1.36], [2, 0, 0], 1.0, 2, -0.558104),
-    ([-0.39, 1.6, 0.62], [2, 1, 1], 0.3, None, -0.759999),
-    ([1.26, 1.65, -0.13], [2, 3, 1], 0.3, 2, -0.963461),
-    ([-1.34, -2.26, 0.56, 2.18, 1.41, 1.16], [2, 3, 0, 1, 1, 1], 1.0, None, -0.567663),
-    ([-1.03, -2.26, 0.38, 2.71, -0.68, -0.72], [2, 0, 0, 0, 1, 1], 1.0, 2, -0.053511),
-    ([-1.54, -0.75, 0.41, -1.38, -0.06, 0.43], [2, 3, 1, 1, 3, 2], 0.3, None, -0.760435),
-    ([-2.93, 0.63, 4.98, 1.31, 1.85, -1.75], [2, 3, 0, 2, 0, 3], 0.3, 2, -0.022544),
-]
-
 
 @pytest.mark.parametrize("name", OF_RANK_CHANCES)
 def test_far_scores_or_low_temperatures_give_the_metric_and_a_batch_is_refused_by_its_longest_list(name: str) -> None:
@@ -258,7 +180,7 @@ def test_far_scores_or_low_temperatures_give_the_metric_and_a_batch_is_refused_b
 
 
 def test_neural_ndcg_is_that_of_allrank() -> None:
-    for scores, grades, temperature, cutoff, expected in OF_ALLRANK:
+    for scores, grades, temperature, cutoff, expected in problems("losses of allRank"):
         metric = "nDCG" if cutoff is None else f"nDCG@{cutoff}"
         loss = rb.loss(f"NeuralNDCG(metric={metric},temperature={temperature})")
         found = loss(torch.tensor(scores, dtype=torch.float64), grades, [0, len(scores)])
@@ -290,20 +212,16 @@ def test_sampled_scores_are_orders_of_the_plackett_luce_model() -> None:
         ranks = torch.empty(4, dtype=torch.float64)
         ranks[[*order]] = torch.arange(4.0, dtype=torch.float64)
         expected += chance * rb.metric("nDCG")(-ranks, grades, [0, 4]).item()
-    for item, chance in enumerate(torch.softmax(scores / 0.5, 0).tolist()):
-        # At a low temperature, smooth ranks are ranks.
-        first = rb.sampled(rb.loss("RR@1", temperature=1e-4), samples=50_000, temperature=0.5, seed=item)
-        relevance = torch.arange(4) == item
-        assert -float(first(scores, relevance, [0, 4])) == pytest.approx(chance, abs=0.007)
+    # At a low temperature, smooth ranks are ranks.
     loss = rb.sampled(rb.loss("nDCG", temperature=1e-4), samples=20_000, temperature=0.5)
     assert -float(loss(scores, grades, [0, 4])) == pytest.approx(expected, abs=0.005)
 
 
-@pytest.mark.parametrize("text", [*KINDS, "nDCG", "AP"])
-@pytest.mark.parametrize("bound", ["none", "min-max"])
+SAMPLED = [*((text, "none") for text in (*KINDS, "nDCG", "AP")), ("nDCG", "min-max"), ("AP", "min-max")]
+
+
+@pytest.mark.parametrize(("text", "bound"), SAMPLED)
 def test_any_loss_can_be_sampled(text: str, bound: str) -> None:
-    if text in KINDS and bound != "none":
-        return
     grades = torch.tensor([1, 0, 0, 0, 0, 1, 0]) if text == "multinomial" else torch.tensor([1, 0, 2, 0, 0, 1, 0])
     offsets, scores = torch.tensor([0, 4, 4, 7]), torch.linspace(-1, 1, 7, dtype=torch.float64, requires_grad=True)
     of = rb.loss(text, bound)
@@ -332,20 +250,6 @@ def test_sampled_losses_have_weights_and_names_and_refuse_transforms() -> None:
         with pytest.raises(NotImplementedError, match="with other draws; use "):
             torch.func.grad(lambda x, of=random: of(x, GRADES, ONE_LIST).sum())(SCORES)
 
-
-test_refusals = refusals(
-    [
-        ("SoftRank(metric=AP)", "^metric: found AP, expected one that adds up over items"),
-        ("SoftRank(deviation=0)", "^deviation: found 0, expected a number above 0"),
-        ("PiRank(temperature=-1)", "^temperature: found -1.0, expected a number above 0"),
-        ("NeuralNDCG@5", "cut-off"),
-        ("XE-NDCG(gamma=2)", "^gamma: found 2, expected a number from 0 to 1"),
-        ("RankCosine(gain=exp)", "^gain: found exp, expected one of linear, exp2"),
-        ("TFMAP(rel=0)", "^rel: found 0.0, expected a grade above 0"),
-        ("CLiMF(rel=-1)", "^rel: found -1.0, expected a grade above 0"),
-    ],
-    rb.loss,
-)
 
 test_refused_sampling = refusals(
     [

@@ -110,7 +110,7 @@ def test_grades_whose_gains_overflow_are_refused(name: str, dtype: torch.dtype) 
         assert value.isfinite()
         assert torch.autograd.grad(value, scores)[0].isfinite().all()
     for beyond in (grade + 1, 1024):
-        with pytest.raises(ValueError, match=rf"found grade {beyond}, whose gain 2\^y - 1 is too large"):
+        with pytest.raises(ValueError, match=rf"^relevance: found grade {beyond}, whose gain 2\^y - 1 is too large"):
             loss(scores, torch.tensor([beyond, 0, 1]), offsets)
 
 

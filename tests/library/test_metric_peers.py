@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import rankbound as rb
+from tests.library.refusals import problems
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,43 +78,9 @@ def judged_run(seed: int, n_items: int, by_intent: bool) -> tuple[dict[str, Any]
     return run, qrels
 
 
-# One text there is read here by names="ir_measures".
-IR_MEASURES = {
-    "lists": (
-        *("nDCG", "nDCG@10", "AP", "AP(rel=2)", "AP@5", "AP(rel=2)@10", "RR", "RR(rel=2)", "RR@3", "P@5", "P(rel=2)@5"),
-        *("R@10", "R(rel=2)@4", "Success@5", "Success(rel=4)@2", "Rprec", "Rprec(rel=2)"),
-        *("IPrec@0.0", "IPrec@0.1", "IPrec@0.5", "IPrec(rel=2)@0.8", "IPrec@1.0"),
-        *("Bpref", "Bpref(rel=2)", "infAP", "infAP(rel=2)"),
-    ),
-    # gdeval: exponential gain, ERR on a scale up to 4; it prints five digits.
-    "gdeval": ("nDCG(dcg='exp-log2')@10", "nDCG(dcg='exp-log2')@3", "ERR@5", "ERR@20"),
-    "a run": (
-        *("Rprec", "Rprec(rel=2)", "IPrec@0.1", "IPrec(rel=2)@0.5", "SetP", "SetP(rel=2)", "SetR", "SetR(rel=3)"),
-        *("SetAP", "SetAP(rel=2)", "SetRelP", "SetP(relative=True,rel=2)", "Compat", "Compat(p=0.8)"),
-        *("SDCG(max_rel=3)@1", "SDCG(max_rel=4)@10", "INSQ(max_rel=3)", "INSQ(T=2.5,max_rel=5)"),
-        *("INST(max_rel=3)", "INST(T=2.5,max_rel=5)", "INST(T=1.0,max_rel=3,min_rel=0)"),
-        *("SetF", "SetF(beta=4.0)", "SetF(beta=0.5,rel=2)", "Bpref", "Bpref(rel=2)", "infAP", "infAP(rel=2)"),
-        *("Judged@1", "Judged@5", "Judged@100", "Judged"),
-    ),
-    "intents": (
-        *("alpha_nDCG@10", "alpha_nDCG(alpha=0.3,rel=2)@5", "ERR_IA@10", "ERR_IA(rel=2)@20"),
-        *("alpha_DCG@10", "alpha_DCG(alpha=0.3,rel=2)@5", "nERR_IA@10", "nERR_IA(rel=2)@3", "P_IA@5", "P_IA(rel=2)@10"),
-        *("StRecall@1", "StRecall(rel=2)@5"),
-    ),
-    # ndeval stops at rank 20.
-    "short runs": (
-        "AP_IA",
-        "MAP_IA(rel=2)",
-        "NRBP",
-        "NRBP(alpha=0.3,beta=0.8,rel=2)",
-        "nNRBP",
-        "nNRBP(alpha=0.2,beta=0.7)",
-    ),
-}
-
-
 @pytest.mark.parametrize(
-    ("source", "text"), [(source, text) for source, texts in IR_MEASURES.items() for text in texts]
+    ("source", "text"),
+    [(source, text) for source, texts in problems("measures of ir_measures").items() for text in texts.split()],
 )
 def test_ir_measures(source: str, text: str) -> None:
     with warnings.catch_warnings():
@@ -145,41 +112,7 @@ def test_ir_measures(source: str, text: str) -> None:
     np.testing.assert_allclose(found.values[str(metric)], expected, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 0.3, 0.0, 1.0])
-@pytest.mark.parametrize(("rel", "cutoff"), [(1, 20), (2, 10), (1, 3)])
-def test_ndeval(alpha: float, rel: int, cutoff: int) -> None:
-    pyndeval = pytest.importorskip("pyndeval")
-    run, judged = judged_run(1, 30, by_intent=True)
-    rows = [(q, t, i, y) for q, intents in judged.items() for t, items in intents.items() for i, y in items.items()]
-    retrieved = [(q, item, score) for q, items in run.items() for item, score in items.items()]
-    names = [f"alpha-nDCG@{cutoff}", f"ERR-IA@{cutoff}"]
-    theirs = (
-        pyndeval.ndeval(rows, retrieved, names, alpha=alpha)
-        if rel == 1
-        else pyndeval.RelevanceEvaluator(rows, names, relevance_level=rel, alpha=alpha).evaluate(retrieved)
-    )
-    ours = [f"{name}(rel={rel},alpha={alpha})@{cutoff}" for name in ("alpha_nDCG", "ERR_IA")]
-    found = rb.evaluate_run(run, judged, ours)
-    for values, name in zip(found.values.values(), names, strict=True):
-        np.testing.assert_allclose(values, [theirs[topic][name] for topic in found.topics], rtol=0, atol=1e-9)
-
-
-# ranx: ndcg has linear gain, ndcg_burges exponential gain; map@k divides by all relevant items.
-RANX = {
-    "ndcg": "nDCG(gain=linear)",
-    "ndcg@10": "nDCG(gain=linear)@10",
-    "ndcg_burges": "nDCG",
-    "ndcg_burges@5": "nDCG@5",
-    "map": "AP",
-    "mrr": "RR",
-    "mrr@3": "RR@3",
-    "precision@5": "P@5",
-    "recall@5": "Recall@5",
-    "hit_rate@2": "Hit@2",
-    "r-precision": "Rprec",
-    "dcg@5": "DCG(gain=linear)@5",
-    "dcg_burges@5": "DCG@5",
-}
+RANX = problems("metrics of ranx")
 
 
 def test_ranx(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,24 +163,7 @@ def test_scipy_kendall() -> None:
     np.testing.assert_allclose(rb.metric("Kendall")(scores, other, offsets), found, rtol=0, atol=1e-9)
 
 
-# torchmetrics: its function, a name that people give it, and what that is here.
-TORCHMETRICS = [
-    ("average_precision", None, "RetrievalMAP", "AP"),
-    ("average_precision", 3, "RetrievalMAP@3", "AP(divisor=found)@3"),
-    ("average_precision", 3, "map@3", "AP(divisor=found)@3"),
-    ("reciprocal_rank", None, "RetrievalMRR", "RR"),
-    ("reciprocal_rank", 2, "mrr@2", "RR@2"),
-    ("precision", 3, "RetrievalPrecision@3", "P@3"),
-    ("recall", 3, "RetrievalRecall@3", "Recall@3"),
-    ("hit_rate", 2, "RetrievalHitRate@2", "Hit@2"),
-    ("r_precision", None, "RetrievalRPrecision", "Rprec"),
-    ("auroc", None, "RetrievalAUROC", "PairAccuracy"),
-    ("normalized_dcg", 5, "RetrievalNormalizedDCG@5", "nDCG(gain=linear)@5"),
-    ("normalized_dcg", 5, "ndcg@5", "nDCG(gain=linear)@5"),
-]
-
-
-@pytest.mark.parametrize(("function", "k", "theirs", "text"), TORCHMETRICS)
+@pytest.mark.parametrize(("function", "k", "theirs", "text"), problems("metrics of torchmetrics"))
 def test_torchmetrics(function: str, k: int | None, theirs: str, text: str) -> None:
     functional: Any = pytest.importorskip("torchmetrics.functional.retrieval")
     assert names_one_or_one_of_several(theirs, text)

@@ -1,92 +1,249 @@
-"""Metrics as values: what they refuse, the types that they take, their digits for long lists."""
+"""Every metric has every property: the metrics of the library x what evaluation and training rely on.
+
+A metric joins by being in `rankbound.metrics`, and so do some of one's own: its ties, extremes and means are compared
+with its own values of all orders. With its arithmetic in `brute_force.METRICS`, those values are compared, too.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from functools import cache
 from itertools import pairwise, permutations, product
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+import test_every_loss as rows_of_losses
 import torch
-from hypothesis import given
+from brute_force import METRICS, Order, Value, binary_orders, graded_orders, mean, orders_of_ties
+from hypothesis import example, given
 from hypothesis import strategies as st
+from test_every_loss import Row
+from test_own_metric import METRICS as OWN
+from test_own_metric import ORACLES as LISTED_ORACLES
 
 import rankbound as rb
-from rankbound.metrics import KINDS
+from rankbound.lists import Lists
+from rankbound.metrics import KINDS, RunMetric
+from rankbound.metrics.base import formula_of
 from rankbound.metrics.pairs import RankSum
-from rankbound.metrics.precision import AveragePrecision, NormalizedRBP, Precision
-from tests.library.refusals import refusals
+from rankbound.metrics.precision import NormalizedRBP
 
-# Items by descending score have grades 3, 0, 1, 0, 2.
-SCORES = np.array([0.4, 0.9, -0.3, 0.1, 2.0])
-GRADES = np.array([1, 0, 2, 0, 3])
-ONE_LIST = np.array([0, 5])
-LOG3 = math.log2(3)
+Floats = npt.NDArray[np.float64]
+PARAMETERS = {"cutoff": 2, "p": 0.8, "max": 4, "recall": 0.5}
+"""Values for the parameters without a default."""
 
 
-def test_defaults_and_blanks_do_not_make_another_metric() -> None:
-    assert rb.metric(" nDCG( gain = exp2 )@10 ") == rb.metric("nDCG@10")
-    assert rb.metric("AP(rel=1)") == AveragePrecision()
-    assert rb.metric("nRBP(p=0.9)") == NormalizedRBP(p=0.9)
-    assert rb.metric("nRBP") == RankSum()
-    assert rb.metric("P@5") != Precision(cutoff=6)
+def example_of(kind: type[rb.Metric]) -> str:
+    return str(kind(**{one.name: PARAMETERS[one.name] for one in fields(kind) if one.default is MISSING}))
 
 
-REFUSED = {
-    "NDGC@10": "Did you mean nDCG",
-    "BPN": "unknown name 'BPN'; known are ERR, INSQ, INST, Compat, CG, DCG, nDCG, SDCG, ",
-    "Compat(p=1)": r"p=1.0, expected a persistence in \[0, 1\)",
-    "Compat@99999999": "found cut-off 99999999, expected 1 to 10000000, over whose ranks the divisor is summed",
-    "SDCG@5": "SDCG needs max",
-    "SDCG(max=0)@5": "max=0, expected the highest grade, 1 to",
-    "INST(max=2,T=0.5)": "T=0.5, expected a number above 0.5",
-    "INSQ(max=2,T=inf)": "T=inf, expected a number above 0.5, below 1e[+]06",
-    "F@0": "cut-off 0, expected at least 1",
-    "F(beta=0)@5": "beta=0.0, expected a finite number above 0",
-    "novelty_RBP(beta=1)": r"beta=1.0, expected a persistence in \[0, 1\)",
-    "novelty_RBP@5": "takes no cut-off",
-    "P_IA(alpha=0.5)@5": "unknown parameter 'alpha'; P_IA takes: rel",
-    "IPrec": "IPrec needs recall",
-    "IPrec(recall=1.5)": "recall=1.5, expected a recall from 0 to 1",
-    "AP(rel=0)": "rel=0, expected a grade from 1",
-    "SetR(rel=0)": "rel=0, expected a grade from 1",
-    "AP@0": "cut-off 0, expected at least 1",
-    "CG": "CG needs a cut-off, as in CG@10",
-    "ERR_IA": "needs a cut-off, as in ERR_IA@10",
-    "ERR": "ERR needs max",
-    "ERR(max=0)": "max=0, expected the highest grade, 1 to 20",
-    "ERR(max=21)": "max=21, expected the highest grade, 1 to 20",
-    "PairError(norm=mean)": "norm=mean, expected one of none, pairs, max",
-    "Kendall(weight=top)": "weight=top, expected one of uniform, difference",
-    "CG(gain=square)@3": "gain=square, expected one of exp2, linear",
-    "nDCG@-1": "expected a text such as",
-    "": "expected a text such as",
-    "PairAccuracy@5": "takes no cut-off",
-    "AP(relevance=2)": "unknown parameter 'relevance'; AP takes: rel",
-    "nDCG(cutoff=3)": "unknown parameter 'cutoff'; nDCG takes: gain, discount; a cut-off is written nDCG@10",
-    "nDCG(discount=log)": "discount=log, expected one of",
-    "nDCG(linear)": "expected parameters as name=value",
-    "RBP(p=much)": "p=much, expected float",
-    "RBP(p=1)": r"p=1.0, expected a persistence in \[0, 1\)",
-    "nRBP(p=-0.1)": r"p=-0.1, expected a persistence in \[0, 1\)",
-    "RBP(p=nan)": r"p=nan, expected a persistence in \[0, 1\)",
-    "AP(rel=1.5)": "rel=1.5, expected int",
-    "SetF(beta=0)": "beta=0.0, expected a finite number above 0",
-    "alpha_nDCG(alpha=2)": r"found alpha=2\.0, expected 0 to 1",
-}
+def own_value(text: str) -> Callable[[Order], Value]:
+    def value(order: Order) -> Value:
+        found = float(rb.metric(text)(-np.arange(float(len(order))), np.array(order, int), [0, len(order)])[0])
+        return None if math.isnan(found) else found
+
+    return value
 
 
-test_wrong_texts_are_refused_with_what_was_expected = refusals(REFUSED.items(), rb.metric)
-test_a_cutoff_below_1_is_refused_by_name = refusals(
-    [
-        ((name, cutoff), f"cut-off {cutoff}, expected .*1 to ")
-        for name in ("nDCG", "DCG", "CG", "P", "Recall", "Hit", "AP", "RR", "Judged", "ERR_IA")
-        for cutoff in (0, -1)
-    ],
-    lambda given: KINDS[given[0]](cutoff=given[1]),
+LISTED = {type(rb.metric(text)) for text in METRICS}
+OTHERS = [kind for kind in KINDS.values() if kind not in LISTED and not issubclass(kind, RunMetric)]
+ORACLES = LISTED_ORACLES | {text: own_value(text) for text in map(example_of, OTHERS)}
+ALL = [OWN.get(text, text) for text in ORACLES]
+BINARY = [order for n in range(6, 9) for p in range(n + 1) for order in binary_orders(n, p)]
+SHORT: list[Order] = [order for n in range(6) for order in product(range(4), repeat=n)] + BINARY
+GRADED: list[Order] = [(), (0,), (3,), (0, 0, 0), (2, 2), (3, 1), (2, 0, 1, 0), (3, 1, 0, 2, 1), (1, 0, 0, 1, 3, 0, 2)]
+TIED = [*rows_of_losses.TIED, ([3, 3, 1, 1, 1, 1, -2], [0, 0, 1, 2, 0, 1, 3]), ([5, 5, 5], [2, 2, 2])]
+GENERIC = [*rows_of_losses.GENERIC, ([0.8, 0.1, -0.5, -0.9], [3, 0, 1, 1])]
+DEGENERATE = [*rows_of_losses.DEGENERATE, ([9 - 9.0 * i for i in range(30)], [0] * 29 + [3]), ([0.3, -0.2], [3, 2])]
+
+ROWS = st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), max_size=6).map(
+    lambda pairs: ([float(score) for score, _ in pairs], [grade for _, grade in pairs])
 )
+"""Few distinct scores, so that most lists have ties."""
+BATCHES = st.lists(ROWS, min_size=1, max_size=6)
+BATCH = [*TIED, *DEGENERATE, *GENERIC]
+
+every_metric = pytest.mark.parametrize("name", ORACLES)
 
 
+def parsed(name: str) -> rb.Metric:
+    return OWN.get(name) or rb.metric(name)
+
+
+def flat(rows: Sequence[Row]) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    scores, grades, offsets = (tensor.detach().numpy() for tensor in rows_of_losses.flat(rows))
+    return scores, grades, offsets
+
+
+def values(name: str, rows: Sequence[Row]) -> Floats:
+    return np.asarray(parsed(name)(*flat(rows)))
+
+
+def ranked(orders: Sequence[Order]) -> list[Row]:
+    return [([-float(place) for place in range(len(order))], list(order)) for order in orders]
+
+
+@cache
+def of_all_orders(name: str, grades: Order) -> list[Any]:
+    return [ORACLES[name](order) for order in graded_orders(grades)]
+
+
+def all_values(rows: Sequence[Row]) -> dict[str, Floats]:
+    """Every metric, from one sort."""
+    found = rb.evaluate(ALL, *flat(rows))
+    assert list(found) == list(ORACLES)
+    return {name: value.numpy() for name, value in found.items()}
+
+
+def require_equal(found: dict[str, Floats], expected: dict[str, Floats]) -> None:
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-13, atol=1e-15, err_msg=name)
+
+
+@every_metric
+def test_value_of_every_order_of_every_short_list(name: str) -> None:
+    """All 1,365 lists of up to 5 items with grades 0 to 3, and binary ones of up to 8; NaN where undefined."""
+    np.testing.assert_allclose(
+        values(name, ranked(SHORT)), [mean([ORACLES[name](order)]) for order in SHORT], rtol=1e-12, atol=1e-14
+    )
+    assert values(name, []).shape == (0,)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=1))
+@example(TIED)
+def test_value_under_ties_is_the_mean_over_all_tie_breaks(rows: list[Row]) -> None:
+    orders = [orders_of_ties(scores, grades) for scores, grades in rows]
+    for name, found in all_values(rows).items():
+        expected = [mean(map(ORACLES[name], each)) for each in orders]
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14, err_msg=name)
+
+
+def test_a_batch_is_its_lists_one_by_one() -> None:
+    """Batches that are drawn are in `test_fuzz_metrics`."""
+    alone = [all_values([row]) for row in BATCH]
+    require_equal(all_values(BATCH), {name: np.concatenate([each[name] for each in alone]) for name in ORACLES})
+
+
+INCREASING = st.sampled_from([lambda s: s - 1000, lambda s: 3 * s + 7, np.exp, np.arctan, lambda s: s**3])
+
+
+@given(BATCHES, st.randoms(use_true_random=False), INCREASING)
+def test_only_the_order_of_scores_counts(rows: list[Row], random: Any, increasing: Callable[[Floats], Floats]) -> None:
+    expected = all_values(rows)
+    places = [random.sample(range(len(grades)), len(grades)) for _, grades in rows]
+    shuffled = [
+        ([scores[i] for i in own], [grades[i] for i in own]) for own, (scores, grades) in zip(places, rows, strict=True)
+    ]
+    found = all_values(shuffled)
+    require_equal(found, expected)
+    for name in ORACLES:
+        if formula_of(parsed(name)):
+            np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+    scores, grades, offsets = flat(rows)
+    for name, moved in rb.evaluate(ALL, increasing(scores), grades, offsets).items():
+        np.testing.assert_array_equal(moved.numpy(), expected[name], err_msg=name)
+
+
+@every_metric
+def test_extremes_and_expectation_of_graded_lists_and_closed_forms_of_binary_ones(name: str) -> None:
+    """Against all orders; formulas of (N, P) with N <= 8."""
+    metric, (_, grades, offsets) = parsed(name), flat(ranked(GRADED))
+    of_lists = *rb.extremes(metric, grades, offsets), rb.expectation(metric, relevance=grades, offsets=offsets)
+    sizes, grade = [(n, p) for n in range(1, 9) for p in range(n + 1)], getattr(metric, "rel", 1)
+    binary = [[ORACLES[name](tuple(grade * y for y in order)) for order in binary_orders(n, p)] for n, p in sizes]
+    of_counts = [of(metric, *np.array(sizes).T) for of in (rb.minimum, rb.maximum, rb.expectation)]
+    for found, known in ((of_lists, [of_all_orders(name, order) for order in GRADED]), (of_counts, binary)):
+        for values, of in zip(found, (min, max, mean), strict=True):
+            expected = [math.nan if None in each else float(of(each)) for each in known]
+            np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", [name for name in ORACLES if name not in OWN])
+def test_the_text_reads_back_as_the_metric(name: str) -> None:
+    metric = rb.metric(name)
+    assert str(metric) == rb.loss(name).text == name
+    assert rb.metric(str(metric)) == metric
+    assert hash(rb.metric(name)) == hash(metric)
+    assert rb.metric(metric) is metric
+
+
+DRAWN: dict[str, st.SearchStrategy[Any]] = {
+    "rel": st.integers(1, 100),
+    "max": st.integers(1, 20),
+    "cutoff": st.integers(1, 10**6),
+    "recall": st.floats(0, 1),
+    "T": st.floats(0.5, 100, exclude_min=True),
+    "alpha": st.floats(0, 1),
+    "p": st.floats(0, 1, exclude_max=True),
+    "beta": st.floats(0.01, 100),
+    "gain": st.sampled_from(["exp2", "linear"]),
+    "discount": st.sampled_from(["log2(r+1)", "log2(r)"]),
+    "norm": st.sampled_from(["none", "pairs", "max"]),
+    "weight": st.sampled_from(["uniform", "difference"]),
+    "divisor": st.sampled_from(["relevant", "cutoff", "found"]),
+}
+"""Values of parameters, by name."""
+
+
+def drawn(kind: type[rb.Metric]) -> st.SearchStrategy[rb.Metric]:
+    values = {one.name: DRAWN[one.name] for one in fields(kind)}
+    optional = {one.name: st.none() | DRAWN[one.name] for one in fields(kind) if one.default is None}
+    if "alpha" in values and "beta" in values:
+        # A persistence, elsewhere a weight of the recall.
+        values["beta"] = DRAWN["p"]
+    if "divisor" in values:
+        # Other divisors are those of a cut-off.
+        optional["cutoff"] = DRAWN["cutoff"]
+    return st.builds(kind, **values | optional)
+
+
+@given(st.sampled_from([*KINDS.values(), NormalizedRBP, RankSum]).flatmap(drawn))
+def test_the_text_of_any_metric_reads_back_as_itself(metric: rb.Metric) -> None:
+    assert rb.metric(str(metric)) == metric
+
+
+@every_metric
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_smooth_losses_are_finite_and_0_where_the_metric_is_undefined(name: str, dtype: torch.dtype) -> None:
+    rows = [*GENERIC, *DEGENERATE]
+    scores, grades, offsets = rows_of_losses.flat(rows, dtype)
+    loss = rb.SmoothLoss(parsed(name))
+    found = loss(scores, grades, offsets)
+    (gradient,) = torch.autograd.grad(found.sum(), scores)
+    assert found.dtype == dtype
+    assert torch.isfinite(found).all()
+    assert torch.isfinite(gradient).all()
+    undefined = torch.tensor([ORACLES[name](tuple(row)) is None for _, row in rows])
+    assert not found[undefined].any()
+    assert not (loss.informative(grades, Lists(offsets)) & undefined).any()
+    for bound in ("min-max", "expectation", "expectation-max"):
+        bounded = rb.SmoothLoss(parsed(name), bound)(scores, grades, offsets)
+        (gradient,) = torch.autograd.grad(bounded.sum(), scores, allow_unused=True)
+        assert torch.isfinite(bounded).all()
+        assert gradient is None or torch.isfinite(gradient).all()
+
+
+@every_metric
+@pytest.mark.parametrize("method", ["direct", "interpolated"])
+def test_a_low_temperature_gives_the_hard_value(name: str, method: str) -> None:
+    if "p=0)" in name and method == "interpolated":
+        pytest.skip("0 ** (R - 1) jumps at R = 1: the interpolation's own 1e-9 shows")
+    loss = rb.SmoothLoss(parsed(name), temperature=5e-4, method=method)
+    scores, grades, offsets = rows_of_losses.flat(GENERIC)
+    found = loss.smooth_value(scores, grades, Lists(offsets)).detach()
+    np.testing.assert_allclose(found, values(name, GENERIC), rtol=1e-6, atol=1e-7)
+
+
+@every_metric
+def test_the_gradient_is_that_of_finite_differences(name: str) -> None:
+    scores, grades, offsets = rows_of_losses.flat(GENERIC)
+    loss = rb.SmoothLoss(parsed(name), method="direct")
+    assert torch.autograd.gradcheck(lambda x: loss(x, grades, offsets), scores, atol=1e-7, rtol=1e-5, fast_mode=True)
+
+
+# What a batch may hold: types, bad arguments, and the digits of long lists
 NAN, INFINITY = float("nan"), float("inf")
 WRONG: dict[str, list[list[Any]]] = {
     "scores": [[NAN, 1], [INFINITY, 1], [[1.0, 2.0]]],
@@ -110,15 +267,13 @@ def test_bad_arguments_are_named(metric: str) -> None:
 def test_gains_and_grades_that_do_not_fit_are_refused() -> None:
     """2^7 - 1 and the sums of such gains don't fit into int8, but are no integers here."""
     value = rb.metric("DCG")(np.array([3.0, 2.0, 1.0]), np.array([7, 7, 6], dtype=np.int8), [0, 3])
-    assert value[0] == pytest.approx(127 + 127 / LOG3 + 63 / 2)
+    assert value[0] == pytest.approx(127 + 127 / math.log2(3) + 63 / 2)
     scores, offsets = torch.tensor([2.0, 1.0]), [0, 2]
     for text, grade in {"nDCG": 2000, "DCG@1": 2000, "CG(gain=exp2)@2": 2000, "ERR(max=2)": 3}.items():
         with pytest.raises(ValueError, match=rf"^relevance: found grade {grade}, .*grades up to (1004|2, the)"):
             rb.metric(text)(scores, [grade, 1], offsets)
     for text, grades in (("nDCG", [1004, 1003]), ("nDCG(gain=linear)", [2000, 1])):
         assert rb.metric(text)(scores, grades, offsets)[0] == pytest.approx(1)
-    with pytest.raises(ValueError, match=r"^relevance: found grade 200, .*torch.float32 scores; expected .* up to 108"):
-        rb.SmoothLoss("nDCG")(scores, [200, 1], offsets)
     with pytest.raises(ValueError, match=r"^relevance: found grade 3, expected grades up to 2, the max of ERR"):
         rb.SmoothLoss("ERR(max=2)@3")(scores, [3, 1], offsets)
 
@@ -177,12 +332,9 @@ def test_err_of_a_long_block_of_ties() -> None:
 @pytest.mark.parametrize("name", ["PairAccuracy", "PairError(norm=max)", "Kendall", "LinearNDCG", "nDCG(gain=linear)"])
 def test_grades_may_be_fractions(name: str) -> None:
     """Metrics that only compare grades, or whose gain is linear over its best, don't see their unit."""
-    halves = rb.metric(name)(SCORES, GRADES / 2, ONE_LIST)
-    assert halves == pytest.approx(rb.metric(name)(SCORES, GRADES, ONE_LIST), rel=1e-12)
-    smooth, other = (
-        rb.SmoothLoss(name)(*map(torch.from_numpy, (SCORES, grades, ONE_LIST))) for grades in (GRADES / 2, GRADES)
-    )
-    torch.testing.assert_close(smooth, other, rtol=1e-12, atol=0)
+    scores, grades, offsets = torch.tensor([0.4, 0.9, -0.3, 0.1, 2.0]).double(), torch.tensor([1, 0, 2, 0, 3]), [0, 5]
+    for of in (rb.metric(name), rb.SmoothLoss(name)):
+        torch.testing.assert_close(of(scores, grades / 2, offsets), of(scores, grades, offsets), rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int32])
@@ -194,22 +346,6 @@ def test_tensors_of_any_precision_give_float64_tensors_without_gradients_and_arr
     array = rb.metric("AP")(np.array([3, 1, 2]), np.array([0, 1, 1]), np.array([0, 3]))
     assert isinstance(array, np.ndarray)
     assert value.tolist() == array.tolist() == pytest.approx([(1 / 2 + 2 / 3) / 2])
-
-
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [
-        ((1, 0, 1, 0, 0, 1), {"LinearDCG": 8, "PairError": 4, "LinearNDCG": 8 / 12}),
-        ((2, 1, 0, 2, 0, 0), {"LinearDCG": 18, "PairError": 3, "LinearNDCG": 18 / 21}),
-        # The paper's normalised error can exceed 1.
-        ((0, 1, 2), {"PairError(norm=pairs)": 4 / 3, "PairError(norm=max)": 1, "LinearNDCG": 0.2}),
-    ],
-)
-def test_the_drawn_examples(order: tuple[int, ...], expected: dict[str, float]) -> None:
-    """Jin and Geng, of orders by grade from rank 1 down."""
-    scores = -np.arange(float(len(order)))
-    found = {text: float(rb.metric(text)(scores, np.array(order), [0, len(order)])[0]) for text in expected}
-    assert found == pytest.approx(expected)
 
 
 def test_compatibility_is_that_with_the_nearest_of_all_ideal_rankings() -> None:

@@ -1,173 +1,162 @@
-"""Other tools' names of metrics and losses: what they mean here, and what is refused.
+"""Texts of metrics and losses: what they mean, in the words of this library and of other tools, and what is refused.
 
-`test_metric_peers.py` compares the values of most names, and `test_loss_texts.py` has the names of one tool alone.
+`test_metric_peers.py` compares the values of most names. And messages for input that a newcomer tries.
 """
 
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
+import torch
+from torch import Tensor
 
 import rankbound as rb
+from rankbound.lists import Lists
+from rankbound.losses import KINDS, RankingLoss, SmoothLoss
+from rankbound.losses.lambda_loss import LambdaLoss, LambdaRankLoss
+from rankbound.metrics import KINDS as METRICS
+from rankbound.metrics.pairs import RankSum
+from rankbound.metrics.precision import NormalizedRBP
 from rankbound.names import table
 from tests.library.conftest import Program
+from tests.library.pages import text_of
+from tests.library.refusals import problems, refusals
 
-ONE_MEANING = {
-    "metric": """
-        MAP AP  map AP  ap@5 AP@5  map_cut_5 AP@5  MAP(rel=2) AP(rel=2)  RetrievalMAP@3 AP(divisor=found)@3
-        MRR@10 RR@10  mrr RR  recip_rank RR  mrr_10 RR@10  reciprocal-rank@3 RR@3
-        recall@100 Recall@100  R@100 Recall@100  RecallAt@5 Recall@5  recall_5 Recall@5
-        precision@5 P@5  P_10 P@10  p.10 P@10  PrecisionAt@5 P@5  Precision(rel=2)@5 P(rel=2)@5
-        hit_rate@10 Hit@10  HR@10 Hit@10  HitRate@1 Hit@1  Success@5 Hit@5  hit@3 Hit@3
-        ndcg_cut_10 nDCG(gain=linear)@10  NDCG_score@5 nDCG(gain=linear)@5  ndcg_burges nDCG
-        rprec Rprec  R-Precision Rprec  r_precision Rprec  bpref Bpref  infap infAP
-        iprec_at_recall_0.30 IPrec(recall=0.3)  set_P SetP  set_recall SetR  set_f SetF
-        dcg_score DCG(gain=linear)  dcg_burges@3 DCG@3  gauc PairAccuracy  err(max=4)@20 ERR(max=4)@20
-        ndcg(gain=linear)@10 nDCG(gain=linear)@10  NDCG(gain=exp2) nDCG
-        ndcg_cut(discount=log2(r))@5 nDCG(gain=linear,discount=log2(r))@5
-        NDCG:top=10 nDCG(gain=linear)@10  NDCG:type=Base nDCG(gain=linear)  NDCG:top=10;type=Exp nDCG@10
-        ndcg:type=exp;denominator=LogPosition;top=-1 nDCG  DCG:top=3 DCG(gain=linear)@3  DCG:type=Exp DCG
-        MAP:top=10 AP(divisor=cutoff)@10  MAP:top=10;border=0.5 AP(divisor=cutoff)@10  MRR:top=5 RR@5
-        PrecisionAt:top=3 P@3  RecallAt:top=3 Recall@3  MRR:hints=skip_train~false RR  QueryAUC PairAccuracy
-        QueryAUC:type=Ranking PairAccuracy  average_precision_score AP  roc_auc_score PairAccuracy
-        label_ranking_average_precision_score AP
-        f1@5 F@5  set_map SetAP  linear-ndcg LinearNDCG  kendall Kendall
-    """,
-    "loss": """
-        listnet ListNet@1  LISTNET@2 ListNet@2  ListNetLoss ListNet@1  listmle_loss ListMLE
-        ranknet RankNet  rank:pairwise RankNet  BPR RankNet  bpr_loss RankNet  PairLogit RankNet
-        rankNet_weightByGTDiff RankNet(weight=difference)  pairwise_logistic_loss RankNet(reduction=sum)
-        softmax_loss softmax  QuerySoftMax softmax  InfoNCE softmax  MSE squared  mse_loss squared
-        BCELoss logistic  SigmoidCrossEntropyLoss logistic  PairwiseHingeLoss hinge(reduction=sum)
-        PairLogitPairwise RankNet  Logloss logistic  binary logistic  reg:squarederror squared  RMSE squared
-        QuerySoftMax:beta=1 softmax  NDCG:type=Exp;top=5 nDCG@5
-        warp@2 WARP@2  adrmse ADR-MSE  lambda_loss LambdaLoss  Hinge(margin=2) hinge(margin=2)
-        ApproxNDCG@10 nDCG@10  approx_ndcg_loss nDCG  ApproxNDCG(gain=linear) nDCG(gain=linear)
-        ApproxMRRLoss RR  map AP  mrr@10 RR@10  ndcg_cut_10 nDCG(gain=linear)@10
-    """,
-}
-"""Names and what they mean here, in turn."""
+MEANINGS = problems("meanings")
 
 
-@pytest.mark.parametrize(
-    ("kind", "theirs", "ours"),
-    [(kind, *row) for kind, words in ONE_MEANING.items() for row in zip(*[iter(words.split())] * 2, strict=True)],
-)
-def test_a_name_with_one_meaning_is_read(kind: str, theirs: str, ours: str) -> None:
-    if kind == "metric":
-        assert str(rb.metric(theirs)) == ours
-        assert rb.metric(ours) == rb.metric(theirs)
-    else:
-        assert rb.loss(theirs).text == rb.loss(ours).text == ours
+def written(value: Any) -> str:
+    return value.text if isinstance(value, RankingLoss) else str(value)
 
 
-SEVERAL = [
-    ("metric", "ndcg@10", ["nDCG(gain=linear)@10", "nDCG@10"]),
-    ("metric", "NDCG", ["nDCG(gain=linear)", "nDCG"]),
-    ("metric", "dcg@5", ["DCG(gain=linear)@5", "DCG@5"]),
-    ("metric", "map@10", ["AP@10", "AP(divisor=cutoff)@10", "AP(divisor=found)@10"]),
-    ("metric", "hits@10", ["Hit@10"]),
-    ("metric", "NRBP", ["novelty_RBP", "nRBP"]),
-    ("metric", "nrbp(p=0.9)", ["novelty_RBP(p=0.9)", "nRBP(p=0.9)"]),
-    ("metric", "AUC", ["PairAccuracy"]),
-    ("loss", "lambdarank", ["LambdaRank"]),
-    ("loss", "rank:ndcg", ["LambdaRank"]),
-    ("loss", "CrossEntropy", ["softmax", "logistic"]),
-    ("loss", "ndcg", ["nDCG(gain=linear)", "nDCG"]),
-]
+@pytest.mark.parametrize("by", MEANINGS)
+def test_a_name_with_one_meaning_is_read(by: str) -> None:
+    kind, tool = by.split()
+    read, words = getattr(rb, kind), MEANINGS[by].split()
+    for theirs, ours in zip(words[::2], words[1::2], strict=True):
+        found = read(theirs, names=tool)
+        assert written(found) == written(read(ours)) == ours, theirs
+        assert kind == "loss" or found == read(ours), theirs
 
 
-@pytest.mark.parametrize(("kind", "theirs", "ours"), SEVERAL)
-def test_a_name_with_several_meanings_says_how_to_write_each(kind: str, theirs: str, ours: list[str]) -> None:
+def test_defaults_and_blanks_do_not_make_another_metric_or_loss() -> None:
+    assert rb.metric(" nDCG( gain = exp2 )@10 ") == rb.metric("nDCG@10")
+    assert rb.metric("AP(rel=1)") == METRICS["AP"]()
+    assert rb.metric("nRBP(p=0.9)") == NormalizedRBP(p=0.9)
+    assert rb.metric("nRBP") == RankSum()
+    assert rb.metric("P@5") != METRICS["P"](cutoff=6)
+    assert rb.metric(rb.metric("nDCG"), names="ir_measures") == rb.metric("nDCG")
+    assert rb.loss(" squared( reduction = sum ) ").text == "squared(reduction=sum)"
+    assert rb.loss("LambdaLoss(scheme=ndcg-loss2++, mu=5)").text == "LambdaLoss(mu=5)"
+
+
+def test_losses_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    for smooth in (rb.loss("nRBP(p=0.95)", "min-max", temperature=0.5), rb.loss(rb.metric("nRBP(p=0.95)"))):
+        assert isinstance(smooth, SmoothLoss)
+        assert smooth.text == "nRBP(p=0.95)"
+    assert rb.loss("RR", temperature=0.5).temperature == 0.5
+    for name in KINDS:
+        with pytest.raises(ValueError, match=r"^bound: found min-max for the loss"):
+            rb.loss(name, bound="min-max")
+        with pytest.raises(ValueError, match=r"^temperature: found 0.5 beside the loss"):
+            rb.loss(name, temperature=0.5)
+    losses: list[RankingLoss] = [LambdaRankLoss(metric=rb.metric("nDCG@5")), LambdaLoss(metric=rb.metric("nDCG@5"))]
+    assert [loss.text for loss in losses] == ["LambdaRank(metric=nDCG@5)", "LambdaLoss(metric=nDCG@5)"]
+
+    class Own(RankingLoss):
+        name = "own"
+
+        def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+            return lists.sum(scores)
+
+    monkeypatch.setitem(KINDS, "own", Own)
+    assert rb.loss("own").text == "own"
+    with pytest.raises(ValueError, match="own"):
+        rb.loss("own(temperature=2)")
+
+
+SEVERAL = problems("several meanings")
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_a_name_with_several_meanings_says_how_to_write_each(kind: str) -> None:
     read = getattr(rb, kind)
-    with pytest.raises(ValueError, match="meanings: ") as caught:
-        read(theirs)
-    assert re.findall(r"write (.+?)(?:;|$)", str(caught.value)) == ours
-    if "(p=" not in theirs:  # a parameter that tells which one is meant
-        assert [read(text).text if kind == "loss" else str(read(text)) for text in ours] == ours
+    for theirs, ours in SEVERAL[kind].items():
+        with pytest.raises(ValueError, match="meanings: ") as caught:
+            read(theirs)
+        assert re.findall(r"write (.+?)(?:;|$)", str(caught.value)) == ours
+        if "(p=" not in theirs:  # a parameter that tells which one is meant
+            assert [written(read(text)) for text in ours] == ours
 
 
-WITHOUT = {
-    "metric": {
-        "PFound": "probabilities",
-        "pfound:top=5;decay=0.85": "probabilities",
-        "ERR:top=5": "of labels 0 and 1 it is RR",
-        "AUC:type=Ranking": "all groups together",
-        "QueryAverage:top=3": "mean label",
-        "FilteredDCG": "scores above 0",
-        "NDCG:denominator=Position": "options without a counterpart, expected NDCG:.* or NDCG:type=Exp",
-        "NDCG:top=x": "options without a counterpart",
-        "NDCG:top=0": "options without a counterpart",
-        "MRR:border=2": r"expected MRR:\[top=k;border=0.5\]",
-        "nothing:top=3": "expected a text such as",
-    },
-    "loss": {
-        "YetiRank": "draws orderings at random",
-        "YetiRank:mode=NDCG;permutations=10": "draws orderings at random",
-        "YetiRankPairwise": "draws orderings at random",
-        "StochasticRank:metric=NDCG": "draws scores at random",
-        "LambdaMart:metric=NDCG": "boosting_objective",
-        "QueryRMSE": "mean of a list",
-        "QueryCrossEntropy": "shifts the scores",
-        "rank:map": "draws pairs",
-        "rank_xendcg": "with terms of higher order",
-        "PairLogit:max_pairs=100": "expected PairLogit alone",
-        "QuerySoftMax:beta=2": "expected QuerySoftMax",
-        "LambdaRank@10": r"write LambdaRank\(metric=nDCG@10\)",
-    },
-}
-
-
-@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in WITHOUT.items() for text in texts])
-def test_a_name_without_a_counterpart_says_why(kind: str, text: str) -> None:
-    with pytest.raises(ValueError, match=WITHOUT[kind][text]):
-        getattr(rb, kind)(text)
-
-
-# What one tool means by a name that several share, by one that only others have, and by a text of ours.
-OF_TOOLS = """
-    metric LightGBM ndcg@10 nDCG@10  metric xgboost ndcg nDCG  metric ranx nDCG@10 nDCG(gain=linear)@10
-    metric CatBoost NDCG nDCG(gain=linear)  metric scikit-learn dcg DCG(gain=linear)  metric Rax dcg@5 DCG@5
-    metric ranx map@10 AP@10  metric RecBole map@10 AP(divisor=cutoff)@10
-    metric torchmetrics map@3 AP(divisor=found)@3
-    metric XGBoost auc PairAccuracy  metric LightGBM R@5 Recall@5
-    metric XGBoost nDCG(gain=linear)@3 nDCG(gain=linear)@3
-    metric ranx ERR(max=4)@20 ERR(max=4)@20  metric ir_measures nDCG@5 nDCG(gain=linear)@5  metric trec_eval P_5 P@5
-    loss XGBoost rank:pairwise RankNet  loss PyTorch CrossEntropy softmax  loss CatBoost CrossEntropy logistic
-    loss ranx ndcg@10 nDCG(gain=linear)@10  loss XGBoost ndcg nDCG  loss ranx LambdaRank LambdaRank
-    loss rax hinge(margin=2) hinge(margin=2)
-"""
-
-
-@pytest.mark.parametrize(("kind", "tool", "theirs", "ours"), [*zip(*[iter(OF_TOOLS.split())] * 4, strict=True)])
-def test_a_tool_decides_what_its_names_mean(kind: str, tool: str, theirs: str, ours: str) -> None:
-    found = getattr(rb, kind)(theirs, names=tool)
-    assert (str(found) if kind == "metric" else found.text) == ours
-
-
-def test_a_tool_s_name_may_have_no_counterpart_and_tools_are_known() -> None:
-    for kind, tool, text, message in [
-        ("metric", "LightGBM", "auc", "of the items of all lists together"),
-        ("metric", "LightGBM", "hits@3", "two meanings"),
-        ("metric", "nobody", "AP", "names: found 'nobody', expected one of rankbound, .*, CatBoost"),
-        ("loss", "lightgbm", "lambdarank", "LightGBM's own objective"),
-        ("loss", "lightgbm", "LambdaRank", "LightGBM's own objective"),
-        ("loss", "papers on cats", "AP", "names: found"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            getattr(rb, kind)(text, names=tool)
-
-
-@pytest.mark.parametrize("kind", ["metric", "loss"])
-@pytest.mark.parametrize(
-    "text", ["foo", "rank:x", "mop_", "@10", "ndcg@x", "", "MAP(", "map(rel)", "P_0", "hit@", "10", "a" * 500]
+NAMELESS = ["foo", "rank:x", "mop_", "@10", "ndcg@x", "", "MAP(", "map(rel)", "P_0", "hit@", "10", "a" * 500]
+IN_WORDS = "^(metric|loss) '.*': (unknown name|expected a text such as|expected parameters as|found cut-off 0)"
+test_a_text_that_means_nothing_is_refused_in_words = refusals(
+    [
+        *(
+            ((kind, tool, text), message)
+            for kind, tools in problems("texts").items()
+            for tool, texts in tools.items()
+            for text, message in texts.items()
+        ),
+        *(((kind, "rankbound", text), IN_WORDS) for kind in ("metric", "loss") for text in NAMELESS),
+    ],
+    lambda given: getattr(rb, given[0])(given[2], names=given[1]),
 )
-def test_what_names_nothing_is_refused_in_words(kind: str, text: str) -> None:
-    # A loss may be that of a metric.
-    words = "unknown name|expected a text such as|expected parameters as|found cut-off 0"
-    with pytest.raises(ValueError, match=rf"^({kind}|metric) '.*': ({words})"):
-        getattr(rb, kind)(text)
+test_a_cutoff_below_1_is_refused_by_name = refusals(
+    [
+        ((kinds[name], cutoff), rf"cut-?off:?.* {cutoff}, expected .*1")
+        for kinds, names in ((METRICS, "nDCG DCG CG P Recall Hit AP RR Judged ERR_IA"), (KINDS, "ListNet ListMLE WARP"))
+        for name in names.split()
+        for cutoff in (0, -1)
+    ],
+    lambda given: given[0](cutoff=given[1]),
+)
+
+
+def test_the_page_lists_every_loss() -> None:
+    """One row each, by a text that builds it; and the texts in its prose build too."""
+    page, rows = text_of("losses.md"), text_of("losses.md", "All others")
+    texts = re.findall(r"^\| `(\S+)` \|", rows, flags=re.MULTILINE)
+    assert sorted(type(rb.loss(text)).name for text in texts) == sorted(KINDS)
+    for text in re.findall(rf"`((?:{'|'.join(KINDS)})\([^`]*\))`", page):
+        assert rb.loss(text).text == text
+
+
+SCORES, RELEVANCE, OFFSETS = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([1, 0, 0]), torch.tensor([0, 3])
+FRAME = pl.DataFrame({"topic": [1, 1, 2, 2], "relevance": [0, 1, 1, 0], "f": [0.1, 0.2, 0.5, 0.4]})
+
+CASES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: rb.loss("nDCG")(np.zeros(3), RELEVANCE, OFFSETS), "scores: found ndarray, expected a torch.Tensor"),
+    (lambda: rb.loss("RankNet")([0.1, 0.2, 0.3], [1, 0, 0], [0, 3]), "scores: found list, expected a torch.Tensor"),
+    (lambda: rb.SmoothLoss("nDCG", temperature=-1), "temperature: found -1, expected a number above 0"),
+    (lambda: rb.loss("nDCG", temperature=torch.nn.Parameter(torch.tensor(0.5))), "temperature: found Parameter"),
+    (lambda: rb.SmoothLoss("nDCG", temperature="0.5"), "temperature: found 0.5, expected a number above 0"),
+    (lambda: rb.loss("nDCG")(torch.zeros(2, 3), torch.zeros(2, 3), [0, 3, 6]),
+     r"scores: found shape \(2, 3\), expected a flat \(n_items,\) array; rankbound\.from_padded returns one"),
+    (lambda: METRICS["nDCG"](cutoff=2.5), "metric nDCG: found cut-off 2.5, expected a whole number"),
+    (lambda: rb.SmoothLoss("nDCG", method="fast"), "method: found fast, expected one of"),
+    (lambda: rb.loss(None), "loss: found None, expected a text such as nDCG@10"),
+    (lambda: rb.metric(None), "metric: found None, expected a text such as"),
+    (lambda: rb.metric(3), "metric: found 3, expected a text"),
+    (lambda: rb.evaluate("ERR@20", SCORES, RELEVANCE + 2, OFFSETS), r"ERR needs max, .* these items: ERR\(max=3\)@20"),
+    (lambda: rb.evaluate("ndcg@10", SCORES, RELEVANCE + 2, OFFSETS), "found a name with two meanings"),
+    (lambda: rb.train_ranker("lists.csv"),
+     "lists: found str, expected judged lists, which read_lists returns"),
+    (lambda: rb.train_ranker(FRAME), "lists: found DataFrame, expected judged lists"),
+    (lambda: rb.train_ranker(rb.read_lists(FRAME), FRAME), "lists: found DataFrame, expected judged lists"),
+    (lambda: rb.train_ranker(rb.read_lists(FRAME), loss=rb.loss("nDCG")),
+     r"loss: found SmoothLoss\(nDCG.*\), expected a text"),
+    (lambda: rb.evaluate_run("no/run.txt", {"q": {"d": 1}}, "nDCG"), "no/run.txt: cannot be read"),
+]  # fmt: skip
+
+
+test_the_message_says_what_was_found_and_expected = refusals(CASES)
 
 
 def test_every_row_of_the_table_has_a_meaning_that_can_be_written() -> None:

@@ -1,7 +1,7 @@
 """Metrics of one's own, nothing but functions of ranks.
 
 Two that this library does not ship: a sum with another discount, and one that reads weights above, after bpref. They
-have the properties of every metric, in `test_metric_matrix`, of every bound, in `test_bounds`, of every distribution,
+have the properties of every metric, in `test_metrics`, of every bound, in `test_bounds`, of every distribution,
 in `test_score_distribution`, and of every loss, in `test_loss_matrix`.
 """
 

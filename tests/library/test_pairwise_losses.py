@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_every_loss import LOSSES, Row, flat
+from test_every_loss import GENERIC, LOSSES, Row, flat
 from torch import Tensor
 
 import rankbound as rb
@@ -22,12 +22,6 @@ PAIR_LOSSES = {"RankNet": by_hand.ranknet(), "DirectRanker": by_hand.direct_rank
 PAIRWISE = {text: arithmetic for text, arithmetic in LOSSES.items() if text.startswith((*PAIR_LOSSES, "WARP"))}
 PAIRWISE["hinge(margin=0)"] = by_hand.pair_loss(by_hand.hinge(0))
 
-ROWS: list[Row] = [
-    ([0.3, -1.2, 2.0, 0.9], [1, 0, 0, 1]),
-    ([1.5, 0.1], [0, 1]),
-    ([-0.7, 0.2, 0.25, 3.1, -2.0, 0.0], [0, 3, 1, 0, 2, 0]),
-    ([4.0, -4.0, 0.5, 1.7, 2.6], [2, 0, 1, 0, 0]),
-]
 WITHOUT_PAIRS: list[Row] = [([], []), ([0.5], [1]), ([0.5], [0]), ([1.0, 2.0], [0, 0]), ([1.0, 2.0, 2.0], [1, 1, 1])]
 
 
@@ -62,25 +56,10 @@ def test_grades_may_be_fractions_large_and_many(monkeypatch: pytest.MonkeyPatch)
         value = rb.loss(f"{name}(weight=difference)")(scores, torch.tensor(relevance, dtype=torch.float64), [0, 4])
         arithmetic = by_hand.pair_loss(PAIR_LOSSES[name], weight="difference")
         assert float(value) == pytest.approx(arithmetic(scores.tolist(), relevance, []), rel=1e-6)
-    batch = flat([*ROWS, *WITHOUT_PAIRS, *random_rows([50], grades=40)])
+    batch = flat([*GENERIC, *WITHOUT_PAIRS, *random_rows([50], grades=40)])
     tabled = rb.loss("RankNet")(*batch)
     monkeypatch.setattr("rankbound.losses.pairwise.CELLS_PER_ITEM", 0)
     assert torch.equal(rb.loss("RankNet")(*batch), tabled)
-
-
-def test_limits_of_temperatures_and_sums_over_thresholds() -> None:
-    """tau log(1 + exp(-d/tau)) is max(0, -d) but for at most tau log 2; Theorem 1 of Jin and Geng."""
-    batch = flat([*ROWS, *random_rows([200])])
-    cold, hard = 1e-4 * rb.loss("RankNet(temperature=1e-4)")(*batch), rb.loss("hinge(margin=0)")(*batch)
-    torch.testing.assert_close(cold, hard, rtol=0, atol=1e-4 * math.log(2))
-    found = values("DirectRanker", [([1e4, 50.0, -50.0], [2, 1, 0]), ([0.0, 50.0], [1, 0])])
-    assert found == pytest.approx([0.3132616875, 1.3132616875], abs=1e-9)
-    scores, relevance, offsets = flat(random_rows([300, 20], grades=4))
-    for name in PAIR_LOSSES:
-        graded = rb.loss(f"{name}(weight=difference,reduction=sum)")(scores, relevance, offsets)
-        binary = rb.loss(f"{name}(reduction=sum)")
-        summed = sum(binary(scores, (relevance >= threshold).to(torch.int64), offsets) for threshold in (1, 2, 3))
-        torch.testing.assert_close(graded, summed, rtol=1e-6, atol=0)
 
 
 # WARP: the penalty, and sampling

@@ -7,7 +7,6 @@ from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from scipy.optimize import minimize
@@ -22,34 +21,27 @@ from tests.library.refusals import refusals
 TWENTY = [(7, 3), (2, 0), (5, 2), (4, 2), (2, 1), (4, 5), (6, 3), (5, 4), (7, 0), (2, 3)]
 TWENTY += [(4, 0), (0, 4), (6, 5), (3, 2), (3, 4), (3, 4), (5, 2), (7, 3), (7, 6), (6, 5)]
 CHOICES = [[7, {6, 3, 1}], [6, {4, 5}], [5, {0, 4, 1}], [0, {3}], [3, {0, 1}]]
-CHOIX: dict[str, tuple[Callable[[], Strengths], dict[int, float]]] = {
-    "cycle": (lambda: bradley_terry([(0, 1), (1, 2), (2, 0)]), {0: 0.0, 1: 0.0, 2: 0.0}),
-    "cycle and one": (
-        lambda: bradley_terry([(0, 1), (0, 1), (1, 2), (2, 0)]),
-        {0: 0.419617624, 1: -0.419617624, 2: 0.0},
+CHOIX: list[tuple[Strengths, dict[int, float]]] = [
+    (bradley_terry([(0, 1), (1, 2), (2, 0)]), {0: 0.0, 1: 0.0, 2: 0.0}),
+    (bradley_terry([(0, 1), (0, 1), (1, 2), (2, 0)]), {0: 0.419617624, 1: -0.419617624, 2: 0.0}),
+    (
+        bradley_terry(TWENTY, ridge=0.5),
+        dict(enumerate((-0.51974, -0.46281, -0.31377, -0.06855, -0.31851, -0.00346, 0.63033, 1.05651))),
     ),
-    "ridge": (
-        lambda: bradley_terry(TWENTY, ridge=0.5),
-        dict(enumerate((-0.51974039, -0.46280878, -0.31376862, -0.06854694, -0.3185146, -0.00346107, 0.63032783)))
-        | {7: 1.05651257},
+    (plackett_luce([[0, 1, 2], [3, 2, 0], [1, 3]]), {0: -0.44328117, 1: 0.69506219, 2: -0.67061442, 3: 0.4188334}),
+    (
+        plackett_luce(CHOICES, ridge=0.5),
+        {0: -0.12223, 1: -0.53981, 3: -0.08808, 4: -0.40003, 5: 0.24075, 6: 0.30131, 7: 0.60809},
     ),
-    "condorcet": (lambda: plackett_luce([[0, 1, 2], [1, 2, 0], [2, 0, 1]]), {0: 0.0, 1: 0.0, 2: 0.0}),
-    "partial rankings": (
-        lambda: plackett_luce([[0, 1, 2], [3, 2, 0], [1, 3]]),
-        {0: -0.44328117, 1: 0.69506219, 2: -0.67061442, 3: 0.4188334},
-    ),
-    "choices": (
-        lambda: plackett_luce(CHOICES, ridge=0.5),
-        {0: -0.12223311, 1: -0.53980682, 3: -0.08808004, 4: -0.40003309, 5: 0.24075031, 6: 0.30131247, 7: 0.60809028},
-    ),
-}
+    # By symmetry: ties alone connect two groups, and a ridge what nothing connects.
+    (bradley_terry([(0, 1), (1, 0), (2, 3), (3, 2)], [(0, 2)]), {0: 0.0, 1: 0.0, 2: 0.0, 3: 0.0}),
+    (thurstone([(0, 1), (1, 0), (2, 3), (3, 2)], ridge=0.1), {0: 0.0, 1: 0.0, 2: 0.0, 3: 0.0}),
+]
 
 
-@pytest.mark.parametrize("case", CHOIX)
-def test_strengths_are_those_of_choix(case: str) -> None:
-    fit, expected = CHOIX[case]
-    found = fit()
-    assert dict(zip(found.items, found.values.tolist(), strict=True)) == pytest.approx(expected, abs=2e-4)
+def test_strengths_are_those_of_choix() -> None:
+    for found, expected in CHOIX:
+        assert dict(zip(found.items, found.values.tolist(), strict=True)) == pytest.approx(expected, abs=2e-4)
 
 
 def drawn(seed: int, n: int = 5) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -79,22 +71,21 @@ def log_plackett(theta: Any, rankings: Any) -> float:
 
 RANKINGS = [[0, 1, 2, 3], [3, 1, 0], [2, 0], [1, 3, 2, 0], [2, 3, 1]]
 WINS, TIES = drawn(1)
-LIKELIHOODS: dict[str, tuple[Callable[[], Strengths], Callable[[Any], float], int]] = {
+LIKELIHOODS: dict[str, tuple[Strengths, Callable[[Any], float], int]] = {
     "Bradley-Terry": (
-        lambda: bradley_terry(WINS),
+        bradley_terry(WINS),
         lambda x: -sum(math.log1p(math.exp(x[b] - x[a])) for a, b in WINS),
         5,
     ),
-    "Davidson": (lambda: bradley_terry(WINS, TIES), lambda x: log_davidson(x, WINS, TIES), 6),
-    "Thurstone": (lambda: thurstone(WINS), lambda x: sum(norm.logcdf(x[a] - x[b]) for a, b in WINS), 5),
-    "Plackett-Luce": (lambda: plackett_luce(RANKINGS), lambda x: log_plackett(x, RANKINGS), 4),
+    "Davidson": (bradley_terry(WINS, TIES), lambda x: log_davidson(x, WINS, TIES), 6),
+    "Thurstone": (thurstone(WINS), lambda x: sum(norm.logcdf(x[a] - x[b]) for a, b in WINS), 5),
+    "Plackett-Luce": (plackett_luce(RANKINGS), lambda x: log_plackett(x, RANKINGS), 4),
 }
 
 
 @pytest.mark.parametrize("case", LIKELIHOODS)
 def test_strengths_have_the_greatest_likelihood_and_its_curvature(case: str) -> None:
-    fit, log_likelihood, size = LIKELIHOODS[case]
-    found = fit()
+    found, log_likelihood, size = LIKELIHOODS[case]
     order = np.argsort(found.items)
     values, covariance = found.values[order], found.covariance[np.ix_(order, order)]
     best = minimize(lambda x: -log_likelihood(x), np.zeros(size), method="BFGS", options={"gtol": 1e-7}).x
@@ -122,7 +113,7 @@ def test_standard_errors_cover_planted_strengths() -> None:
     draws, planted = np.random.default_rng(0), np.array([1.0, 0.5, 0.0, -0.5, -1.0])
     chances = 1 / (1 + np.exp(planted[None, :] - planted[:, None]))
     covered = []
-    for _ in range(200):
+    for _ in range(100):
         pairs = np.array(list(combinations(range(5), 2)) * 40)
         won = draws.random(len(pairs)) < chances[pairs[:, 0], pairs[:, 1]]
         found = bradley_terry(np.where(won[:, None], pairs, pairs[:, ::-1]))
@@ -146,19 +137,12 @@ def test_rankings_of_two_are_comparisons() -> None:
     assert many.tie > few.tie + 1
 
 
-SOURCES: dict[str, Callable[[list[tuple[int, int]]], Any]] = {
-    "array": np.array,
-    "polars": lambda pairs: pl.DataFrame(pairs, schema=["winner", "loser"], orient="row"),
-    "pandas": lambda pairs: pd.DataFrame(pairs, columns=["winner", "loser"]),
-    "generator": iter,
-}
-
-
-@pytest.mark.parametrize("source", SOURCES)
-def test_pairs_may_come_in_anything_of_two_columns(source: str) -> None:
-    found, expected = bradley_terry(SOURCES[source](WINS)), bradley_terry(WINS)
-    assert found.items == expected.items
-    assert (found.values == expected.values).all()
+def test_pairs_may_come_in_anything_of_two_columns() -> None:
+    frame, expected = pl.DataFrame(WINS, schema=["winner", "loser"], orient="row"), bradley_terry(WINS)
+    for source in (np.array(WINS), iter(WINS), frame, frame.to_pandas()):
+        found = bradley_terry(source)
+        assert found.items == expected.items
+        assert (found.values == expected.values).all()
 
 
 def test_a_factor_of_the_data_and_the_names_make_no_difference() -> None:
@@ -170,29 +154,31 @@ def test_a_factor_of_the_data_and_the_names_make_no_difference() -> None:
     assert twice.probability(best, "item 0") + twice.probability("item 0", best) == pytest.approx(1)
 
 
-REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "none": (lambda: bradley_terry([]), "wins: found none"),
-    "itself": (lambda: bradley_terry([("a", "b"), ("a", "a")]), "as number 2, expected a pair of different items"),
-    "three": (lambda: thurstone([("a", "b", "c")]), "expected a pair"),
-    "only ties": (lambda: bradley_terry([], [("a", "b")]), "found none beside ties"),
-    "never lost": (
-        lambda: bradley_terry([("c", "d"), ("d", "c"), ("a", "b"), ("b", "a"), ("a", "c")]),
-        "2 groups of items, .* a, b | c, d;",
-    ),
-    "apart": (lambda: thurstone([("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")]), "2 groups of items"),
-    "a chain": (lambda: plackett_luce([["c", "a", "b"]]), r"c \| a \| b;"),
-    "many": (lambda: plackett_luce([list("abcdefgh")]), r"8 groups of items.* a \| b \| c \| d \| e \| \.\.\.;"),
-    "no ranking": (lambda: plackett_luce([]), "rankings: found none"),
-    "short": (lambda: plackett_luce([["a", "b"], ["a"]]), "as number 2, expected two or more distinct items"),
-    "empty": (lambda: plackett_luce([[]]), "expected two or more distinct items"),
-    "twice": (lambda: plackett_luce([["a", "b", "a"]]), "expected two or more distinct items"),
-    "a set inside": (lambda: plackett_luce([["a", {"b"}, "c"]]), "found a set inside ranking 1"),
-    "ridge": (lambda: bradley_terry([("a", "b")], ridge=-1), "ridge: found -1"),
-    "unknown": (lambda: bradley_terry(WINS).difference(0, 9), "item: found 9"),
-}
-
-
-test_what_has_no_estimate_is_refused_by_name = refusals(REFUSED.values(), error=ValueError)
+test_what_has_no_estimate_is_refused_by_name = refusals(
+    [
+        (lambda: bradley_terry([]), "wins: found none"),
+        (lambda: bradley_terry([("a", "b"), ("a", "a")]), "as number 2, expected a pair of different items"),
+        (lambda: thurstone([("a", "b", "c")]), "expected a pair"),
+        (lambda: bradley_terry([], [("a", "b")]), "found none beside ties"),
+        # Never lost, apart, and in a chain.
+        (
+            lambda: bradley_terry([("c", "d"), ("d", "c"), ("a", "b"), ("b", "a"), ("a", "c")]),
+            "2 groups of items, .* a, b | c, d;",
+        ),
+        (lambda: thurstone([("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")]), "2 groups of items"),
+        (lambda: plackett_luce([["c", "a", "b"]]), r"c \| a \| b;"),
+        (lambda: plackett_luce([list("abcdefgh")]), r"8 groups of items.* a \| b \| c \| d \| e \| \.\.\.;"),
+        (lambda: plackett_luce([]), "rankings: found none"),
+        *(
+            (lambda last=last: plackett_luce([["a", "b"], last]), "as number 2, expected two or more distinct items")
+            for last in (["a"], [], ["a", "b", "a"])
+        ),
+        (lambda: plackett_luce([["a", {"b"}, "c"]]), "found a set inside ranking 1"),
+        (lambda: bradley_terry([("a", "b")], ridge=-1), "ridge: found -1"),
+        (lambda: bradley_terry(WINS).difference(0, 9), "item: found 9"),
+    ],
+    error=ValueError,
+)
 
 
 @pytest.mark.parametrize("fit", [bradley_terry, thurstone, plackett_luce])
@@ -201,21 +187,6 @@ def test_a_ridge_gives_what_has_no_finite_estimate(fit: Callable[..., Strengths]
     assert (np.diff(found.values) < 0).all()
     assert found.values.sum() == pytest.approx(0, abs=1e-12)
     assert (found.standard_errors > 0).all()
-
-
-def test_ties_alone_connect_groups() -> None:
-    found = bradley_terry([("a", "b"), ("b", "a"), ("c", "d"), ("d", "c")], [("a", "c")])
-    assert found.values == pytest.approx(np.zeros(4), abs=1e-9)
-
-
-def test_a_thousand_rankings_recover_planted_strengths() -> None:
-    draws = np.random.default_rng(0)
-    planted = draws.normal(size=300)
-    rankings = [
-        sorted(draws.permutation(300)[:20].tolist(), key=lambda i: -planted[i] - draws.gumbel()) for _ in range(1000)
-    ]
-    found = plackett_luce(rankings)
-    assert np.corrcoef(found.values, planted[found.items])[0, 1] > 0.97
 
 
 def test_examples_run() -> None:

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -64,25 +65,25 @@ def test_what_is_planted_is_learned(model: str, scale: str, least: float) -> Non
 
 
 @pytest.mark.parametrize(("patience", "steps"), [(3, None), (0, None), (None, 1)])
-def test_a_training_ends_when_epochs_no_longer_help(
+def test_a_training_ends_when_epochs_no_longer_help_and_the_best_one_counts(
     patience: int | None, steps: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After `patience` epochs, or those of so many steps and at least 10; the ranker is the best of those that ran."""
+    """After `patience` epochs, or those of so many steps and at least 10; at a rate that destroys what was learned."""
     if steps is not None:
         monkeypatch.setattr("rankbound.training.ranker.PATIENT_STEPS", steps)
     seen: list[float] = []
+    validation, settings = planted(1, 10), {"learning_rate": 0.2, "epochs": 40, "patience": patience, "metric": "nDCG"}
     ranker = rb.train_ranker(
         planted(n_topics=20),
-        planted(1, 10),
-        learning_rate=0.2,
-        epochs=40,
-        patience=patience,
-        metric="nDCG",
+        validation,
+        **settings,
         on_epoch=lambda epoch: seen.append(epoch.metrics["validation"]["nDCG"]),
     )
-    best = 1 + max(range(len(seen)), key=lambda place: seen[place])
-    assert (ranker.record["epoch"], ranker.record["epochs"]) == (best, len(seen))
+    best = 1 + seen.index(max(seen))
     assert len(seen) == min(40, best + (10 if patience is None else patience or 40))
+    expected = {"epoch": best, "epochs": len(seen), "training_topics": 20, "validation_topics": 10}
+    assert {name: ranker.record[name] for name in expected} == expected
+    assert ranker.record["validation"] == max(seen) == pytest.approx(value(ranker, validation), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -109,26 +110,10 @@ def test_the_default_rate_suits_the_size_of_the_data(
     assert all(map(torch.equal, found.model.parameters(), named.model.parameters()))
 
 
-def test_the_best_epoch_counts_and_validation_topics_do_not_train() -> None:
-    """With a learning rate that destroys what it learned, the record is that of the best epoch, not of the last."""
-    training, validation = planted(), planted(seed=1)
-    seen: list[float] = []
-    ranker = rb.train_ranker(
-        training,
-        validation,
-        epochs=6,
-        learning_rate=0.5,
-        metric="nDCG",
-        on_epoch=lambda epoch: seen.append(epoch.metrics["validation"]["nDCG"]),
-    )
-    assert len(seen) == 6
-    assert ranker.record["validation"] == max(seen)
-    assert ranker.record["epoch"] == seen.index(max(seen)) + 1
-    assert value(ranker, validation) == pytest.approx(max(seen), abs=1e-12)
-    assert (ranker.record["training_topics"], ranker.record["validation_topics"]) == (N_TOPICS, N_TOPICS)
-    with_share = rb.train_ranker(training, validation_share=0.25, epochs=1)
-    assert (with_share.record["training_topics"], with_share.record["validation_topics"]) == (30, 10)
-    last = rb.train_ranker(training, validation_share=0.0, epochs=3).record
+def test_validation_topics_are_a_share_of_the_lists_or_none() -> None:
+    shared = rb.train_ranker(planted(), validation_share=0.25, epochs=1).record
+    assert (shared["training_topics"], shared["validation_topics"]) == (30, 10)
+    last = rb.train_ranker(planted(), validation_share=0.0, epochs=3).record
     assert (last["epoch"], last["validation"], last["training_topics"]) == (3, None, N_TOPICS)
 
 
@@ -243,15 +228,24 @@ test_recipes_that_cannot_be_are_refused = refusals(
 )
 
 
-def test_uninformative_lists_are_refused() -> None:
-    lists = planted(n_topics=4)
-    empty = replace(lists, relevance=np.zeros(len(lists.items), int))
-    with pytest.raises(DataError, match="no training topic is informative"):
-        rb.train_ranker(empty)
-    with pytest.raises(DataError, match=r"nDCG@10 is undefined on all validation topics: none has a relevant item"):
-        rb.train_ranker(planted(seed=1), empty)
-    with pytest.raises(DataError, match="found 1 topic, expected two or more"):
-        rb.train_ranker(planted(n_topics=1))
+EMPTY = replace(planted(n_topics=4), relevance=np.zeros(4 * N_ITEMS, int))
+test_lists_that_teach_nothing_are_refused = refusals(
+    [
+        (lambda: rb.train_ranker(EMPTY), "no training topic is informative"),
+        (
+            lambda: rb.train_ranker(planted(seed=1), EMPTY),
+            r"nDCG@10 is undefined on all validation topics: none has a rele",
+        ),
+        (lambda: rb.train_ranker(planted(n_topics=1)), "found 1 topic, expected two or more"),
+    ],
+    error=DataError,
+)
+
+
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="device: found cuda, but PyTorch finds no GPU here; expected auto or cpu"):
+        rb.train_ranker(planted(), device="cuda")
 
 
 # The subcommands
@@ -346,38 +340,7 @@ def test_values_of_topics_in_a_file(evaluate: Program, monkeypatch: pytest.Monke
     assert len([*Path().iterdir()]) == 5
 
 
-TRAIN = "train lists.csv --out m"
-FACTORS = f"{TRAIN} --model matrix-factorization"
-EVALUATE = "evaluate run.txt lists.csv -m AP"
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (f"{TRAIN} --loss nDGC", "Did you mean nDCG"),
-        (f"{TRAIN} --epochs 0", "epochs: found 0"),
-        (f"{FACTORS} --features f", "--features: found f beside --model matrix-factorization"),
-        (f"{FACTORS} --factors 0", "factors: found 0, expected a number above 0"),
-        (f"{FACTORS} --bias user", "bias: found 'user', expected one of none, item"),
-        (f"{FACTORS} --negatives -1", "negatives: found -1, expected a number from 0"),
-        (f"{FACTORS} --unknown zero", "unknown: found 'zero', expected one of refuse, mean"),
-        (f"{FACTORS} --item film", "there is no column 'film'"),
-        (f"{FACTORS} --relevance topic --topic relevance", "column 'topic' holds 'q"),
-        (
-            f"{TRAIN} --features prize",
-            "there is no column 'prize'; it has topic, item, relevance, clicks, price, noise; the features to",
-        ),
-        (f"{TRAIN} --features relevance", "'relevance' is the column of the r"),
-        ("train nowhere.csv --out m", "nowhere.csv: cannot be read (No such file"),
-        ("score lists.csv lists.csv --out r", "not a safetensors file"),
-        ("evaluate lists.csv lists.csv -m AP", "there is no column 'score'"),
-        ("evaluate run.txt lists.csv -m APP", "unknown name 'APP'"),
-        (f"{EVALUATE} --csv topics.parquet", "expected a name that ends in .csv or .tsv"),
-        ("evaluate run.txt lists.csv --names trec_eval", "--names: found trec_eval without -m METRIC"),
-        (f"{EVALUATE} --csv lists.csv", "which is read here: choose another name"),
-        (f"{EVALUATE} --names trec", "expected one of rankbound, ir_measures"),
-    ],
-)
+@pytest.mark.parametrize(("command", "message"), problems("mistakes in commands"))
 def test_mistakes_are_one_message(folder: Path, program: Program, command: str, message: str) -> None:
     frame(planted(n_topics=3)).write_csv("lists.csv")
     Path("run.txt").write_text("q0 Q0 d0 1 1 x\n")
@@ -389,6 +352,19 @@ def test_mistakes_are_one_message(folder: Path, program: Program, command: str, 
     assert Path("lists.csv").read_text() == before
 
 
+def test_an_output_that_cannot_be_written_is_refused_before_the_training(
+    folder: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The second module, imported here first, would keep the patch of the first.
+    for name in ("splits.cross_validate", "ranker.train_ranker"):
+        monkeypatch.setattr(f"rankbound.training.{name}", Mock(side_effect=AssertionError("a training began")))
+    frame(planted(n_topics=3)).write_csv("x.csv")
+    Path("runs/judgements.csv").mkdir(parents=True)
+    for command in ("train x.csv --out .", "cross-validate x.csv -m AP --runs runs"):
+        assert "could not be written: found a folder, expected the name of a file" in program(command, status=2)
+    assert sorted(path.name for path in folder.iterdir()) == ["runs", "x.csv"]
+
+
 def examples(name: str) -> list[str]:
     return re.findall("^(?:\\$|  rankbound) (.*)$", commands.TABLE["command"][name]["examples"], re.MULTILINE)
 
@@ -397,8 +373,7 @@ def test_the_examples_of_help_run(folder: Path, program: Program) -> None:
     lists = planted(n_topics=5)
     frame(lists).write_csv("lists.csv")
     frame(lists).rename({"topic": "query", "relevance": "clicked", "noise": "age"}).write_parquet("clicks.parquet")
-    rows = zip(lists.relevance.tolist(), np.repeat(range(5), N_ITEMS).tolist(), lists.features.tolist(), strict=True)
-    letor = "".join(f"{grade} qid:{topic} 1:{a} 2:{b} 3:{c}\n" for grade, topic, (a, b, c) in rows)
+    letor = letor_of(lists)
     Path("lists.letor").write_text(letor)
     for place, name in enumerate(("train", "vali", "test"), start=1):
         for path in (f"{name}.letor", f"Fold1/{name}.txt", f"Fold2/{name}.txt"):
@@ -469,14 +444,9 @@ def test_a_stream_scores_as_the_whole(
     printed = program(f"score {tmp_path}/model.safetensors {path} --out {tmp_path}/{out}")
     assert "scored 480 items of 40 topics" in printed
     rb.write_run(whole, ranker.score_lists(path))
-    if out.endswith("parquet"):
-        ours, theirs = (pl.read_parquet(file) for file in (tmp_path / out, whole))
-        assert ours.drop("score").equals(theirs.drop("score"))
-        np.testing.assert_allclose(ours["score"], theirs["score"], rtol=1e-6)
-    else:
-        ours, theirs = (rb.read_run(file) for file in (tmp_path / out, whole))
-        assert (list(ours.topics), list(ours.items)) == (list(theirs.topics), list(theirs.items))
-        np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
+    ours, theirs = (rb.read_run(file) for file in (tmp_path / out, whole))
+    assert (list(ours.topics), list(ours.items)) == (list(theirs.topics), list(theirs.items))
+    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
 
 
 def test_a_late_mistake_leaves_the_file_as_it_was(tmp_path: Path) -> None:

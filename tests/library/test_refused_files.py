@@ -5,7 +5,7 @@ import gzip
 import re
 import tracemalloc
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def packed(**changes: Any) -> pa.Table:
         "features": pa.array([[[0.0, 1.0], [2.0, 3.0]], [], [[4.0, 5.0]]], VECTORS),
     }
     metadata = changes.pop("metadata", None)
-    table = pa.table({name: column for name, column in (columns | changes).items() if column is not None})
+    table = pa.table({name: pa.array(column) for name, column in (columns | changes).items() if column is not None})
     return table.replace_schema_metadata(metadata)
 
 
@@ -76,15 +76,8 @@ def cut_off(path: Path) -> None:
 
 
 PACKED: list[tuple[dict[str, Any], str]] = [
-    ({"topic": None}, "column 'topic' is missing"),
-    ({"topic": pa.array(["q", "r", "q"])}, "topics: found 'q' twice"),
-    ({"topic": pa.array([1, 2, 3])}, "column 'topic' is int64, expected string"),
-    ({"relevance": pa.array([[0.5, 0], [], [1]])}, "column 'relevance' is list<.*double>, expected list of whole"),
-    ({"relevance": pa.array([[1], [], [2, 0]])}, "'q1' has 2 items, but 1 entries in the column 'relevance'"),
-    ({"relevance": pa.array([[1, None], [], [2]])}, "column 'relevance' holds 1 nulls"),
-    ({"relevance": pa.array([[1, 0], [], [-1]])}, f"item 'c': relevance -1, {GRADES}"),
-    ({"features": with_value(np.nan)}, f"item 'c': feature 2 is nan, {FINITE}"),
-    ({"features": with_value(np.inf)}, f"item 'c': feature 2 is inf, {FINITE}"),
+    *map(tuple, problems("packed files")),
+    *(({"features": with_value(x)}, f"item 'c': feature 2 is {x}, {FINITE}") for x in (np.nan, np.inf)),
 ]
 
 NUMBERS = ("1_0", "\u0661", "0x1p3", "nan", "inf", "1e400", "1e", "--1")
@@ -95,16 +88,7 @@ DIRECTORY = "cannot be read: found a directory, expected a file: name a file in 
 
 CASES: list[tuple[str, Any, str]] = [
     *map(tuple, problems("refused files")),
-    ("lists.csv", rows(price=[0.5, 1.5, None, 1]), f", line 4: column 'price' is empty, {FINITE}"),
-    ("lists.csv", rows(price=["1", "2", "3", "cheap"]), f", line 5: column 'price' holds 'cheap', {FINITE}"),
-    ("lists.csv", rows(price=[0.5, np.nan, 1, 1]), ", line 3: column 'price' holds nan"),
-    ("lists.csv", rows(price=[0.5, 1e39, 1, 1]), r", line 3: column 'price' holds 1e\+?39"),
-    ("lists.csv", rows(relevance=[1, 0, -1, 0]), f", line 4: column 'relevance' holds -1, {GRADES}"),
-    ("lists.csv", rows(relevance=[1, 0, None, 0]), ", line 4: column 'relevance' is empty"),
-    ("lists.csv", rows(relevance=["good", "bad", "bad", "good"]), ", line 2: column 'relevance' holds 'good'"),
-    ("lists.csv", rows(topic=["a", None, "a", "a"]), ", line 3: column 'topic' is empty, expected a name"),
-    ("lists.csv", rows(item=["x", "x", "x", "z"]), ": item 'x' occurs more than once in topic 'b'"),
-    ("lists.parquet", rows(price=[0.5, None, 1, 1]), ", row 2: column 'price' is empty"),
+    *((name, rows(**changes), message) for name, changes, message in problems("refused values")),
     (
         "lists.csv.gz",
         gzip.compress(b"topic,relevance,f1,f1\nq,1,0.5,0.7\n"),
@@ -157,38 +141,33 @@ CSV["qrels"] = CSV["lists"]
 COMMA = "expected a finite number with a decimal point"
 
 
-def replaced(*pairs: tuple[str, str]) -> Callable[[str], str]:
+def replaced(*pairs: Sequence[str]) -> Callable[[str], str]:
     return lambda text: reduce(lambda changed, pair: changed.replace(*pair), pairs, text)
 
 
 LAYOUTS: list[tuple[str, Callable[[str], str | bytes], str]] = [
-    ("csv", replaced((",", ";")),
-     r", line 1: found semicolons between the columns \('topic;item;.*'\), expected commas: w"),
-    ("csv", replaced((",", ";"), (".", ",")), ", line 1: found semicolons .*: write .* with commas and decimal points"),
-    ("csv", replaced((",", "\t")),
-     r", line 1: found tabs between the columns .*, expected commas: .*, or name it \.tsv"),
-    ("tsv", str, r", line 1: found commas between the columns .*, expected tabs: .*, or name it \.csv"),
-    ("csv", replaced((",", "::")), r", line 1: found double colons .* \('topic::item::.*'\), expected commas: write"),
-    ("csv", replaced((",", " ")), r", line 1: found spaces .* \('topic item .*'\), expected commas: write the file"),
-    ("csv", replaced((".", ",")),
-     r", line 2: found \d fields, expected \d as in the first line: write numbers with a dec"),
-    ("csv", replaced(("0.5", '"0,5"'), ("1.5", '"1,5"')), f", line 2: column '(f|score)' holds '0,5', {COMMA}"),
-    ("csv", replaced(("1.5", '"1,5"')), f", line 3: column '(f|score)' holds '1,5', {COMMA}"),
+    *((end, replaced(*pairs), message) for end, pairs, message in problems("layouts of tables")),
     ("csv", lambda text: text.encode("utf-16"), ": found text in UTF-16, expected UTF-8: save the file"),
     ("csv", lambda text: text.encode("utf-16-le"), ": found text in UTF-16, expected UTF-8: .* iconv"),
     ("csv.gz", lambda text: gzip.compress(text.encode("utf-16")), ": found text in UTF-16, expected UTF-8"),
     ("txt", lambda text: text.encode("utf-16"), ": found text in UTF-16, expected UTF-8"),
-    ("csv", lambda text: text.replace(",b,", ",\xe9,").encode("latin-1"),
-     ", line 3: found the byte 0xe9, expected text in"),
-    ("csv", replaced((",", ", ")), r", line 1: found spaces after the commas \(' item'\), expected none: remove them"),
-    ("csv", replaced(("1,a,", "1, a, "), ("1,b,", "1, b, ")),
-     ", line 2: column 'item' holds ' a', and begins with a space"),
-    ("csv", lambda text: text.split("\n")[0],
-     ": there are no rows in it below the names; expected one"),
-    ("csv", "{}2,c,1,1,1,1\n".format,
-     r", line 4: found 6 fields, expected \d as .*put names with commas in double quotes"),
+    (
+        "csv",
+        lambda text: text.replace(",b,", ",\xe9,").encode("latin-1"),
+        ", line 3: found the byte 0xe9, expected text",
+    ),
+    (
+        "csv",
+        lambda text: text.split("\n")[0],
+        ": there are no rows in it below the names; expected one",
+    ),
+    (
+        "csv",
+        "{}2,c,1,1,1,1\n".format,
+        r", line 4: found 6 fields, expected \d as .*put names with commas in double quo",
+    ),
     ("csv", '{}2,"c,1,1\n2,d,1,1\n'.format, ", line 4: found a double quote that nothing closes"),
-]  # fmt: skip
+]
 
 
 # Judgements are read without the features.
@@ -211,21 +190,19 @@ def test_a_file_is_refused_by_name_place_and_expectation(name: str, content: Any
 
 # What is asked of a file
 
-LONG = "9" * 5000
 ASKED: list[tuple[Any, dict[str, Any], str]] = [
     *map(tuple, problems("what is asked of a file")),
-    (rows(), {"features": ["weight"]}, "no column 'weight'; it has topic, item, relevance, price, sold"),
-    (rows(), {"features": ["price", "price"]}, "features: found 'price' twice, expected each once"),
-    (rows(), {"item": "url"}, "there is no column 'url'"),
-    (rows(), {"topic": "price"}, r"column 'price' is Float64, expected names \(text or whole numbers\)"),
-    (rows(), {"groups": "x.query"}, "groups: found x.query, but only LETOR text"),
-    *[(rows(), {"features": ["sold", name]}, f"feature '{name}' is the column of the {name}, which a ranker must not")
-      for name in ("topic", "item", "relevance")],
-    (rows(), {"relevance": "sold", "features": ["sold"]}, "the feature 'sold' is the column of the relevance"),
+    *((rows(), options, message) for options, message in problems("what is asked of a table")),
     (pd.DataFrame([["q", 1, 0.5, 0.7]], columns=["topic", "relevance", "f1", "f1"]), {}, "unique"),
-    *[(LETOR, {"features": ["1", name]}, "there is no feature .*; those of a LETOR file are numbers from 0 to 1048576")
-      for name in (LONG, "60000000", "\u00b2", "-1", "price")],
-]  # fmt: skip
+    *(
+        (
+            LETOR,
+            {"features": ["1", name]},
+            "there is no feature .*; those of a LETOR file are numbers from 0 to 1048576",
+        )
+        for name in ("9" * 5000, "60000000", "\u00b2", "-1", "price")
+    ),
+]
 
 
 @pytest.mark.parametrize(("source", "options", "message"), ASKED)

@@ -6,27 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
+from test_trec import Table, file_of, frame_of
 
 import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io import run_files
 from rankbound.io.judged import Qrels, Run
-
-Scores = dict[str, dict[str, float]]
-Grades = dict[str, dict[str, int]]
+from tests.library.refusals import problems
 
 METRICS = ("nDCG@3", "AP", "RR", "P@2", "R@5", "RBP(p=0.8)", "Bpref", "Judged@3", "infAP", "SetF", "nDCG(gain=linear)")
 
 
-def drawn(seed: int) -> tuple[Scores, Grades]:
+def drawn(seed: int) -> tuple[Table, Table]:
     """A run with ties, in any order, and judgements of some of its items and of others, some of them negative."""
     numbers = np.random.default_rng(seed)
     topics = [f"{'quite a long name of a ' * int(numbers.integers(2))}topic-{t}".replace(" ", "-") for t in range(6)]
-    run: Scores = {}
-    qrels: Grades = {}
+    run: Table = {}
+    qrels: Table = {}
     for topic in topics:
         items = [f"d{i}" for i in numbers.permutation(30)[: numbers.integers(1, 25)]]
         decimals = int(numbers.integers(0, 4))
@@ -44,42 +42,33 @@ def drawn(seed: int) -> tuple[Scores, Grades]:
     return run, {topic: qrels[topic] for topic in shuffled}
 
 
-def rows(nested: Scores | Grades, name: str) -> dict[str, list[Any]]:
-    return {
-        "topic": [topic for topic, items in nested.items() for _ in items],
-        "item": [item for items in nested.values() for item in items],
-        name: [value for items in nested.values() for value in items.values()],
-    }
+def files_of(run: Table, qrels: Table, folder: Path) -> tuple[Any, Any]:
+    run_file = file_of(folder / "run.txt", run, "{} Q0 {} 0 {!r} tag\n")
+    return run_file, file_of(folder / "qrels.txt", qrels, "{} 0 {} {}\n")
 
 
-def trec_files(run: Scores, qrels: Grades, folder: Path) -> tuple[Any, Any]:
-    lines = [f"{t} Q0 {i} 0 {score!r} tag\n" for t, items in run.items() for i, score in items.items()]
-    (folder / "run.txt").write_text("".join(lines))
-    judged = [f"{t} 0 {i} {grade}\n" for t, items in qrels.items() for i, grade in items.items()]
-    (folder / "qrels.txt").write_text("".join(judged))
-    return folder / "run.txt", folder / "qrels.txt"
-
-
-def json_files(run: Scores, qrels: Grades, folder: Path) -> tuple[Any, Any]:
+def json_files(run: Table, qrels: Table, folder: Path) -> tuple[Any, Any]:
     for name, nested in (("run", run), ("qrels", qrels)):
         (folder / f"{name}.json").write_text(json.dumps(nested))
     return folder / "run.json", folder / "qrels.json"
 
 
-def interleaved_frames(run: Scores, qrels: Grades, folder: Path) -> tuple[Any, Any]:
+def frames(run: Table, qrels: Table, change: Callable[[pl.DataFrame], Any] = lambda frame: frame) -> tuple[Any, Any]:
+    return change(frame_of(run, "score")), change(frame_of(qrels, "relevance"))
+
+
+def interleaved(frame: pl.DataFrame) -> pl.DataFrame:
     """The first rows of all topics, then the second ones, and so on."""
-    frames = pl.DataFrame(rows(run, "score")), pl.DataFrame(rows(qrels, "relevance"))
-    place = pl.int_range(pl.len()).over("topic").alias("place")
-    run_frame, qrels_frame = (frame.with_columns(place).sort("place", maintain_order=True) for frame in frames)
-    return run_frame.drop("place"), qrels_frame.drop("place")
+    return frame.sort(pl.int_range(pl.len()).over("topic"), maintain_order=True)
 
 
-DOORS: dict[str, Callable[[Scores, Grades, Path], tuple[Any, Any]]] = {
+DOORS: dict[str, Callable[[Table, Table, Path], tuple[Any, Any]]] = {
     "objects": lambda run, qrels, folder: (rb.read_run(run), rb.read_qrels(qrels)),
-    "polars": lambda run, qrels, folder: (pl.DataFrame(rows(run, "score")), pl.DataFrame(rows(qrels, "relevance"))),
-    "pandas": lambda run, qrels, folder: (pd.DataFrame(rows(run, "score")), pd.DataFrame(rows(qrels, "relevance"))),
-    "interleaved": interleaved_frames,
-    "trec": trec_files,
+    "polars": lambda run, qrels, folder: frames(run, qrels),
+    "pandas": lambda run, qrels, folder: frames(run, qrels, pl.DataFrame.to_pandas),
+    "Arrow": lambda run, qrels, folder: frames(run, qrels, pl.DataFrame.to_arrow),
+    "interleaved": lambda run, qrels, folder: frames(run, qrels, interleaved),
+    "trec": files_of,
     "json": json_files,
 }
 
@@ -93,12 +82,15 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one) == json.dumps(other)
 
 
+SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 40))]
+
+
 @pytest.mark.parametrize("missing", ["skip", "zero"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_all_doors_lead_to_the_same_digits(
     seed: int, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_files, "PART_BYTES", int(np.random.default_rng(seed).integers(1, 500)))
+    monkeypatch.setattr(run_files, "PART_BYTES", int(np.random.default_rng(seed).integers(40, 500)))
     run, qrels = drawn(seed)
     expected = values_of(run, qrels, missing=missing)
     assert sorted(expected["AP"]) == sorted(qrels if missing == "zero" else set(run) & set(qrels))
@@ -115,10 +107,9 @@ def test_what_was_read_does_not_change_with_the_dictionaries() -> None:
     assert same(values_of(*read), expected)
 
 
-@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("bits", [0, 2, 5])
-def test_names_with_the_same_key_are_told_apart(seed: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, qrels = drawn(seed)
+def test_names_with_the_same_key_are_told_apart(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, qrels = drawn(bits)
     expected = values_of(run, qrels)
     keys_of = Run.keys_of
     asked = []
@@ -136,63 +127,41 @@ def test_names_with_the_same_key_are_told_apart(seed: int, bits: int, monkeypatc
         rb.evaluate_run(twice, {"q": {"a": 1}}, "AP")
 
 
-GOOD = "q1 Q0 a 1 2.5 tag\nq1 Q0 b 2 1.5 tag\nq2 Q0 a 1 2.5 tag\n"
-
-
-ODD_LINES = {
-    "refused": (
-        *("q3 Q0 a 1 2.5", "q3  Q0 a 2.5 tag", "q3 Q0  a 2.5 tag", "q3 Q0 a 1 nan tag", "q3 Q0 a 1 inf tag"),
-        *("q3 Q0 a 1 x tag", "q3 Q0 a 1 2.5 tag more", "q3 Q0 a 1 2.5 tag\nq3 Q0 a 2 1.5 tag", "q1 Q0 a 3 0.5 tag"),
-    ),
-    "read": (
-        *('q3 Q0 "a 1 2.5 tag', "# a comment", "", "q3 Q0 a 1 2.5 tag ", "q3\tQ0\ta\t1\t2.5\ttag"),
-        *("q1 Q0 c 3 0.5 tag", f"q3 Q0 a 1 {2**60} tag"),
-    ),
+GOOD = {
+    "run": "q1 Q0 a 1 2.5 tag\nq1 Q0 b 2 1.5 tag\nq2 Q0 a 1 2.5 tag\n",
+    "qrels": "q1 0 a 1\nq1 0 b 0\nq2 0 b 2\n",
 }
 
 
-@pytest.mark.parametrize(("what", "line"), [(what, line) for what, lines in ODD_LINES.items() for line in lines])
+@pytest.mark.parametrize(
+    ("kind", "line", "is_read"),
+    [
+        (kind, line, what == "read")
+        for kind, lines in problems("lines of files").items()
+        for what, each in lines.items()
+        for line in each
+    ],
+)
 def test_parts_are_read_or_refused_as_the_whole_file_is(
-    what: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, line: str, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_files, "PART_BYTES", 20)
-    path = tmp_path / "run.txt"
-    path.write_text(f"{GOOD}{line}\n{GOOD.replace('q1', 'q4').replace('q2', 'q5')}")
-    qrels = {topic: {"a": 1, "c": 2, '"a': 1} for topic in ("q1", "q2", "q3", "q4", "q5")}
-    of_parts, of_whole = (
-        outcome(lambda way=way: values_of(way(), qrels)) for way in (lambda: path, lambda: rb.read_run(path))
-    )
-    assert isinstance(of_whole, str) == (what == "refused")
-    assert same(of_parts, of_whole)
-
-
-JUDGEMENTS = {
-    "refused": (
-        *("q3 0 a", "q3  a 1", "q3 0  1", "q3 0 a nan", "q3 0 a inf", "q3 0 a x", "q3 0 a 1 more", "q3 0 a -0.5"),
-        *("q1 0 a 1", "q3 0 a 1\nq3 0 a 2", "q3 0 a 1\nq3 1 a 1", f"q3 0 a {2**53 + 1}"),
-    ),
-    "read": (
-        *('q3 0 "a 1', "# a comment", "", "q3 0 a 1 ", "q3\t0\ta\t1", "q1 0 c 3", "q2 0 a-long-name-of-an-item 0"),
-        *("q3 0 a 0.5", "q3 0 a -2", "q3 0 a 1e3", f"q3 0 a {2**53}"),
-    ),
-}
-
-
-@pytest.mark.parametrize(("what", "line"), [(what, line) for what, lines in JUDGEMENTS.items() for line in lines])
-def test_judgements_in_parts_are_those_of_the_whole_file(
-    what: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good = "q1 0 a 1\nq1 0 b 0\nq2 0 b 2\n"
-    path = tmp_path / "qrels.txt"
+    path, good = tmp_path / f"{kind}.txt", GOOD[kind]
     path.write_text(f"{good}{line}\n{good.replace('q1', 'q4').replace('q2', 'q5')}")
-    of_size = {}
-    for size in (9, 2**24):
+    judged = {topic: {"a": 1, "c": 2, '"a': 1} for topic in ("q1", "q2", "q3", "q4", "q5")}
+
+    def outcome(size: int, run: Any = path) -> Any:
         monkeypatch.setattr(run_files, "PART_BYTES", size)
-        of_size[size] = outcome(lambda: columns_of(rb.read_qrels(path)))
+        try:
+            return values_of(run, judged) if kind == "run" else columns_of(rb.read_qrels(path))
+        except DataError as error:
+            return str(error)
+
+    of_parts, of_part = outcome(20 if kind == "run" else 9), outcome(2**24)
     monkeypatch.setattr(Path, "is_file", lambda path: False)
-    whole = outcome(lambda: columns_of(rb.read_qrels(path)))
-    assert isinstance(whole, str) == (what == "refused")
-    assert of_size[9] == of_size[2**24] == whole
+    of_whole = outcome(2**24)
+    assert isinstance(of_whole, str) != is_read
+    assert same(of_parts, of_whole)
+    assert same(of_part, of_whole)
 
 
 def columns_of(qrels: Qrels) -> Any:
@@ -200,16 +169,9 @@ def columns_of(qrels: Qrels) -> Any:
     return list(qrels.topics), list(qrels.items), qrels.relevance.tolist(), qrels.offsets.tolist(), unjudged
 
 
-def outcome(call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except DataError as error:
-        return str(error)
-
-
 def test_memory_is_that_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_files, "PART_BYTES", 100)
-    path, _ = trec_files({f"q{t}": {"a": 2.0, "b": 1.0} for t in range(50)}, {}, tmp_path)
+    path, _ = files_of({f"q{t}": {"a": 2.0, "b": 1.0} for t in range(50)}, {}, tmp_path)
     sizes = [len(part.items) for part in run_files.read_parts(path)]
     assert sum(sizes) == 100
     assert max(sizes) < 20

@@ -20,7 +20,7 @@ from rankbound.bounds.orders import binned_distributions, edges_of
 from rankbound.bounds.score_distribution import SAMPLES, ScoreDistribution, score_distribution, score_distributions
 from rankbound.bounds.sums import RandomOrders, Sum, sums_of_orders
 from rankbound.ranks import n_orders
-from tests.library.refusals import refusals
+from tests.library.refusals import problems, refusals
 
 THESIS = ("nDCG", "AP", "nRBP")
 SUMS = (*THESIS, "DCG", "RBP(p=0.8)")
@@ -97,8 +97,7 @@ def test_score_distribution_of_graded_lists(name: str) -> None:
         require_all_orders(found, name, orders, [1 / len(orders)] * len(orders))
 
 
-WALKED = [(12, 5, 4.0), (60, 20, 4.0), (60, 20, 0.25), (40, 2, 4.0), (90, 60, 9.0)]
-WALKED += [(n, p, 1.0) for n, p in ((100, 50), (60, 3), (130, 65), (40, 1), (90, 80))]
+WALKED = [(12, 5, 4.0), (60, 20, 0.25), (40, 2, 4.0), (90, 60, 9.0), (100, 50, 1.0), (40, 1, 1.0), (90, 80, 1.0)]
 
 
 @pytest.mark.parametrize(("n", "p", "tilt"), WALKED)
@@ -124,9 +123,7 @@ def test_nrbp_is_a_walk_over_integers_and_mann_whitneys_statistic(n: int, p: int
 
 
 @pytest.mark.parametrize("name", THESIS)
-@pytest.mark.parametrize(
-    ("n", "p"), [(100, 50), (121, 6), (400, 100), (1500, 375), (1500, 20), (2454, 1227), (300, 290)]
-)
+@pytest.mark.parametrize(("n", "p"), [(100, 50), (121, 6), (400, 100), (700, 20), (1500, 375), (300, 290)])
 def test_long_lists_have_the_moments_and_the_range_of_the_closed_forms(name: str, n: int, p: int) -> None:
     one = score_distribution(name, n, p)
     assert one.error <= 1e-4
@@ -264,8 +261,7 @@ def test_atoms_count_despite_rounding_and_extremes_of_the_draws() -> None:
     for shift in (-1e-14, 0.0, 1e-14):
         np.testing.assert_allclose(one.cdf(one.support + shift), np.cumsum(one.probability), atol=1e-12)
     assert one.cdf(one.support[3] - 1e-6) == pytest.approx(one.probability[:3].sum())
-    tiny = score_distribution("AP", 8, 4)
-    assert (tiny.low, tiny.high) == (tiny.minimum, tiny.maximum)
+    assert (one.low, one.high) == (one.minimum, one.maximum)
     long = score_distribution("nRBP", 400, 200)
     # The median extreme of 300,000 normal draws lies 4.58 standard deviations out.
     assert (long.high - long.expectation) / long.sd == pytest.approx(4.58, abs=0.05)
@@ -274,7 +270,7 @@ def test_atoms_count_despite_rounding_and_extremes_of_the_draws() -> None:
 
 @pytest.mark.parametrize(
     ("name", "n", "p", "tilt", "samples"),
-    [("nDCG", 60, 6, 1.0, 300_000), ("AP", 30, 8, 1.0, 300_000), ("nDCG", 27, 13, 4.0, 20_000)],
+    [("nDCG", 60, 6, 1.0, 300_000), ("AP", 30, 8, 1.0, 300_000), ("nDCG", 20, 8, 4.0, 20_000)],
 )
 def test_expected_distinct_scores_are_those_of_a_sample(name: str, n: int, p: int, tilt: float, samples: int) -> None:
     """AP is a sum of fractions: one draw in ten repeats an earlier score here."""
@@ -318,7 +314,7 @@ def test_binning_bounds_the_error_of_large_tables(metric: str, n: int, p: int) -
         np.testing.assert_allclose(bins.smooth_cdf(x, gain=60.0), atoms.smooth_cdf(x, gain=60.0), atol=2e-5)
 
 
-@pytest.mark.parametrize(("name", "n", "p"), [("nDCG", 22, 8), ("AP", 24, 16)])
+@pytest.mark.parametrize(("name", "n", "p"), [("nDCG", 22, 8), ("AP", 22, 15)])
 def test_bins_of_rugged_lists_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> None:
     singles = rb.score_distribution(name, n=n, p=p, tilt=4.0)
     assert singles.width == 0
@@ -326,15 +322,6 @@ def test_bins_of_rugged_lists_keep_to_the_error_that_they_state(name: str, n: in
     edges = edges_of(bins.support, bins.width)
     linear = np.interp(singles.support, edges, np.concatenate([[0.0], bins.probability.cumsum()]))
     assert np.abs(linear - singles.probability.cumsum()).max() < bins.lost
-
-
-@pytest.mark.parametrize("name", THESIS)
-def test_the_walks_of_a_tilt_near_one_agree_with_the_formulas(name: str) -> None:
-    walked, known = (rb.score_distribution(name, 40, 15, tilt=tilt, samples=1000) for tilt in (1 + 1e-12, 1.0))
-    assert walked.expectation == pytest.approx(known.expectation, rel=1e-11)
-    assert walked.sd == pytest.approx(known.sd, rel=1e-10)
-    x = np.linspace(known.minimum, known.maximum, 301)
-    np.testing.assert_allclose(walked.cdf(x), known.cdf(x), atol=walked.error + known.error)
 
 
 def test_texts_grades_and_methods_that_mean_the_same() -> None:
@@ -356,30 +343,11 @@ def test_texts_grades_and_methods_that_mean_the_same() -> None:
         np.testing.assert_array_equal(found.support, expected.support)
 
 
-EITHER = r"^score_distribution: expected either n and p, or relevance="
 MANY = [0] * 30 + [1] * 10 + [2] * 5
-
-
 test_distributions_that_cannot_be_are_refused = refusals(
     [
-        ({"metric": "nDCG@20", "n": 60, "p": 20}, "^method: found exact for the distribution of nDCG@20 over 60 items"),
-        ({"metric": "RBP(p=0.3)", "n": 60, "p": 20}, "too rugged for Fourier coefficients; expected sampled, or auto"),
-        ({"metric": "nRBP", "n": 100_000, "p": 50_000}, "it has 2,500,000,001 scores, more than 50,000,000"),
+        *problems("distributions"),
         ({"relevance": MANY}, "over 45 items with 5 of grade 2, 10 of grade 1, 30 of grade 0, but it has no"),
-        ({"metric": "nDGC", "n": 5, "p": 2}, "Did you mean nDCG"),
-        ({"n": 5, "p": 2, "method": "walk"}, "method: found walk, expected one of exact, sampled, auto"),
-        ({"n": 5, "p": 2, "method": "sampled", "samples": 0}, "samples: found 0, expected 1 to 100,000,000"),
-        ({"n": 3, "p": 4}, "found 3 items with 4 relevant"),
-        ({"n": 0, "p": 0}, "found 0 items"),
-        ({"n": 5.0, "p": 2}, r"^n, p: found 5\.0 and 2, expected integers"),
-        ({}, EITHER),
-        ({"n": 5}, EITHER),
-        ({"n": 5, "p": 2, "relevance": [1, 0]}, EITHER),
-        ({"p": 2, "relevance": [1, 0]}, EITHER),
-        ({"relevance": [1, -1]}, r"^relevance: found -1.0, expected grades from 0"),
-        ({"relevance": []}, "found 0 items"),
-        ({"relevance": [2, 1, 0, 0], "tilt": 4.0}, "expected binary relevance"),
-        *(({"n": 5, "p": 2, "tilt": tilt}, "^tilt: found .*, expected") for tilt in (0.0, -1.0, math.inf, math.nan)),
     ],
     lambda keywords: rb.score_distribution(**({"metric": "nDCG"} | keywords)),
 )

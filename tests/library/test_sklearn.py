@@ -1,7 +1,7 @@
 """Rankers as estimators of scikit-learn: its own checks, and what pipelines, searches and cross-validation do."""
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,6 @@ SHORT: dict[str, Any] = {"epochs": 5, "learning_rate": 0.1}
 
 def estimator(**recipe: Any) -> RankerEstimator:
     return RankerEstimator(**SHORT | recipe)
-
-
-@pytest.fixture
-def routed() -> Iterator[None]:
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
 
 
 @parametrize_with_checks([RankerEstimator(epochs=2, validation_share=0)])
@@ -120,15 +114,15 @@ def test_cross_validation_of_groups_by_a_column() -> None:
     assert search.fit(rows, Y, groups=QID).best_estimator_.ranker_.recipe.loss in ("nDCG", "RankNet")
 
 
-@pytest.mark.usefixtures("routed")
 def test_cross_validation_and_pipelines_by_metadata() -> None:
-    model = estimator().set_fit_request(qid=True).set_score_request(qid=True)
     given = {"qid": QID, "groups": QID}
-    assert cross_val_score(model, X, Y, params=given, cv=GroupKFold(3)).tolist() == by_hand(estimator())
-    pipeline = make_pipeline(StandardScaler(), model)
-    assert pipeline.fit(X, Y, qid=QID).score(X, Y, qid=QID) > 0.7
-    # The ranker scales features itself.
-    of_pipeline = cross_val_score(pipeline, X, Y, params=given, cv=GroupKFold(3)).tolist()
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = estimator().set_fit_request(qid=True).set_score_request(qid=True)
+        assert cross_val_score(model, X, Y, params=given, cv=GroupKFold(3)).tolist() == by_hand(estimator())
+        pipeline = make_pipeline(StandardScaler(), model)
+        assert pipeline.fit(X, Y, qid=QID).score(X, Y, qid=QID) > 0.7
+        # The ranker scales features itself.
+        of_pipeline = cross_val_score(pipeline, X, Y, params=given, cv=GroupKFold(3)).tolist()
     assert of_pipeline == pytest.approx(by_hand(estimator()), abs=1e-3)
 
 

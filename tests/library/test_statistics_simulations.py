@@ -90,10 +90,7 @@ def test_p_values_are_uniform_where_nothing_differs(differences: Callable[[Rando
     expect(0.05, found <= 0.05)
 
 
-def test_lists_as_units_find_differences_and_rankers_that_are_alike_are_found_to_be() -> None:
-    random = np.random.default_rng(2)
-    studies = [crossed(random, training=0.0).mean(2).reshape(-1) for _ in range(STUDIES)]
-    assert np.mean([sign_flip(lists, flips=199) <= 0.05 for lists in studies]) > 0.2
+def test_rankers_that_are_alike_are_found_to_be() -> None:
     random = np.random.default_rng(11)
     found = [against_margin(over_units(random.normal(0, 0.1, 400)), 0.03, "").verdict for _ in range(100)]
     assert found.count("alike") >= 98
@@ -203,8 +200,8 @@ def test_the_page_has_the_figures_of_the_notes() -> None:
 
 SAMPLE: list[tuple[Callable[..., designs.Rates], tuple[float, ...]]] = [
     (designs.of_topics, (10,)),
-    *((designs.of_members, (n, 1.0)) for n in (5, 20)),
-    *((designs.of_trainings, (*sizes, 0.5, 2.0)) for sizes in ((10, 1, 3), (10, 1, 5), (10, 5, 2), (200, 5, 2))),
+    (designs.of_members, (5, 1.0)),
+    *((designs.of_trainings, (*sizes, 0.5, 2.0)) for sizes in ((10, 1, 3), (10, 5, 2))),
 ]
 
 

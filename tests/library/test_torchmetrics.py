@@ -1,4 +1,4 @@
-"""Metrics in the form of torchmetrics: means, batches, ties and errors."""
+"""Metrics in the form of torchmetrics: means, batches, ties and errors; `test_metric_peers` has their values."""
 
 import copy
 import multiprocessing
@@ -23,7 +23,6 @@ import rankbound as rb
 pytest.importorskip("torchmetrics", reason="the extra torchmetrics is not installed")
 
 from torchmetrics import MetricCollection
-from torchmetrics.retrieval import RetrievalMAP, RetrievalMRR, RetrievalNormalizedDCG
 
 from rankbound.interop.torchmetrics import RankingMetric
 from tests.library.refusals import refusals
@@ -45,17 +44,6 @@ def updated_by(metric: Any, *batches: Any) -> Any:
 
 def of(metric: Any, batch: Any) -> float:
     return float(updated_by(metric, batch).compute())
-
-
-@pytest.mark.parametrize(
-    ("text", "theirs", "highest"),
-    [("AP", RetrievalMAP(), 1), ("RR", RetrievalMRR(), 1), ("nDCG(gain=linear)@4", RetrievalNormalizedDCG(top_k=4), 3)],
-)
-def test_means_are_theirs(text: str, theirs: Any, highest: int) -> None:
-    """With 0 for lists without relevant items, and scores above 0: theirs ignores relevant items of other scores."""
-    scores, target, indexes = items(highest)
-    batch = (scores.exp(), target, indexes)
-    assert of(RankingMetric(text, undefined="zero"), batch) == pytest.approx(of(theirs, batch), rel=1e-5)
 
 
 def whole_lists(metric: Any, batch: tuple[Tensor, Tensor, Tensor], cut: int) -> Any:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -171,21 +172,15 @@ def test_learners_that_train_together_learn_what_they_would_alone(loss: str, opt
         assert [epoch.metrics for epoch in one.epochs] == [epoch.metrics for epoch in other.epochs]
 
 
-PEERS: dict[str, Any] = {
-    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.1, fused=True),
-    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
-}
-
-
-@pytest.mark.parametrize("kind", PEERS)
-def test_steps_are_those_of_torch(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "peer"), [("adam", partial(torch.optim.Adam, fused=True)), ("sgd", torch.optim.SGD)])
+def test_steps_are_those_of_torch(kind: str, peer: Any) -> None:
     """A parameter without a gradient stays."""
     generator = torch.Generator().manual_seed(0)
     start = [torch.randn(3, 2, generator=generator), torch.randn(4, generator=generator), torch.ones(2)]
     ours, theirs = ([nn.Parameter(values.clone()) for values in start] for _ in range(2))
-    optimiser, peer = Optimiser(kind, [ours], 0.1), PEERS[kind](theirs)
+    optimiser, their_optimiser = Optimiser(kind, [ours], 0.1), peer(theirs, lr=0.1)
     for _ in range(5):
-        for parameters, step in ((ours, lambda: optimiser.step([0])), (theirs, peer.step)):
+        for parameters, step in ((ours, lambda: optimiser.step([0])), (theirs, their_optimiser.step)):
             for parameter in parameters if parameters is theirs else ():
                 parameter.grad = None
             (parameters[0].square().sum() + (parameters[1] - 1).abs().sum()).backward()

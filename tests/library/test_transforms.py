@@ -152,7 +152,7 @@ def test_derivatives_agree_with_differences(name: str) -> None:
     leaf, tolerance = SCORES.clone().requires_grad_(), LOOSE.get(name, 1e-5)
     assert gradcheck(FUNCTIONS[name], leaf, atol=tolerance, check_forward_ad=True)
     if name not in WEIGHED_BY_RANKS:
-        assert gradgradcheck(FUNCTIONS[name], leaf, atol=10 * tolerance, check_fwd_over_rev=True)
+        assert gradgradcheck(FUNCTIONS[name], leaf, atol=10 * tolerance, check_fwd_over_rev=True, fast_mode=True)
     assert jacobian(FUNCTIONS[name]).abs().max() > 1e-3, "zeros would agree with nothing"
 
 
@@ -190,17 +190,7 @@ def test_hessians_are_symmetric_and_those_of_differences(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_penalties_of_gradients_and_hessians_of_ties_and_far_scores() -> None:
-    def penalised(loss: Function) -> Tensor:
-        leaf = torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64, requires_grad=True)
-        (slope,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
-        return torch.autograd.grad(10 * slope.square().sum(), leaf)[0]
-
-    plain = penalised(lambda x: torch.nn.functional.cross_entropy(x[None], torch.tensor([0])))
-    assert plain.abs().min() > 1e-3
-    for name in ("softmax", "multinomial"):
-        found = penalised(lambda x, name=name: rb.loss(name)(x, [1, 0, 0], [0, 3]).mean())  # type: ignore[misc]
-        torch.testing.assert_close(found, plain)
+def test_hessians_of_ties_and_far_scores_are_finite_and_in_single_precision_those_of_double() -> None:
     scores = torch.tensor([0.0, 0, 0, 0, 1e4, 0, -1e4, 3, 1e4, 1e4])
     relevance, offsets = torch.tensor([1, 0, 1, 0, 1, 0, 1, 0, 0, 1]), torch.tensor([0, 4, 8, 10])
     for text, bound, method in product(("nDCG@3", "AP", "RR"), ("none", "min-max"), METHODS):

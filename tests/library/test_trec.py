@@ -160,33 +160,6 @@ def test_ties_count_by_the_mean_over_their_orders() -> None:
     assert tied == pytest.approx(strict, abs=1e-12)
 
 
-def test_missing_items_and_topics_without_relevant_ones() -> None:
-    """An item that is missing adds nothing, and counts in what was possible."""
-    run = {"q": {"a": 3, "b": 2, "c": 1}, "none": {"a": 1}, "empty": {"a": 1}, "clean": {"a": 1}}
-    qrels = {"q": {"a": 1, "c": 1, "x": 1, "y": 0}, "none": {"b": 2}, "empty": {"a": 0}, "clean": {"a": 3}}
-    found = evaluate_run(run, qrels, ["AP", "nDCG", "RR", "P@2"])
-    ndcg = (1 + 1 / 2) / (1 + 1 / np.log2(3) + 1 / 2)
-    expected = {"AP": [(1 + 2 / 3) / 3, 0, np.nan, 1], "nDCG": [ndcg, 0, np.nan, 1], "RR": [1, 0, np.nan, 1]}
-    for name, values in (expected | {"P@2": [0.5, 0, 0, 0.5]}).items():
-        np.testing.assert_allclose(found.values[name], values, atol=1e-15)
-    assert found.undefined() == {"AP": 1, "nDCG": 1, "RR": 1, "P@2": 0}
-    assert found.means()["RR"] == pytest.approx(2 / 3)
-
-
-def test_dictionaries_and_data_frames_are_runs_and_qrels() -> None:
-    run: Any = {"q": {"a": 2.0, "b": 1.0, "c": 3}, "r": {}, 7: {"a": 1}}
-    qrels: Any = {"q": {"b": 1, "c": 2}, "7": {"a": 0}, "r": {"a": 1}}
-    columns = {"topics": ["q", "r", "7"], "items": list("abca"), "offsets": [0, 3, 3, 4]}
-    expected = evaluate_run(Run(**columns, scores=[2, 1, 3, 1]), read_qrels(qrels), ["AP", "nDCG", "P@2"])
-    assert list(expected.topics) == ["q", "7", "r"]
-    run_frame, qrels_frame = frame_of(run, "score"), frame_of(qrels, "relevance")
-    for sources in ((run, qrels), (run_frame, qrels_frame), (run_frame.to_pandas(), qrels_frame.to_arrow())):
-        found = evaluate_run(*sources, ["AP", "nDCG", "P@2"], missing="skip")
-        assert list(found.topics) == ["q", "7", "r"][: 3 if sources[0] is run else 2]
-        for name, values in expected.values.items():
-            np.testing.assert_array_equal(found.values[name], values[: len(found.topics)])
-
-
 def test_undefined_values_are_skipped_or_zero_and_the_evaluation_is_a_table() -> None:
     run, qrels = {"a": {"x": 1.0}, "b": {"x": 1.0}, "e": {}}, {"a": {"x": 1}, "b": {"x": 0}, "d": {"x": 1}}
     skipped, zero = (
@@ -194,13 +167,6 @@ def test_undefined_values_are_skipped_or_zero_and_the_evaluation_is_a_table() ->
     )
     assert (skipped.means()["AP"], zero.means()["AP"], zero.undefined()["AP"]) == (1.0, 0.5, 0)
     assert (skipped.topics, skipped.missing, skipped.unjudged) == (["a", "b"], ["d"], ["e"])
-    assert str(skipped).splitlines() == [
-        "metric    mean  topics  undefined",
-        "AP      1.0000       1          1",
-        "P@1     0.5000       2          0",
-        "topics of the qrels that the run lacks: 1",
-        "topics of the run that the qrels lack: 1",
-    ]
     assert skipped.to_polars().rows() == [("a", 1.0, 1.0), ("b", pytest.approx(np.nan, nan_ok=True), 0.0)]
     assert zero.to_pandas().to_dict("list") == {"topic": ["a", "b"], "AP": [1.0, 0.0], "P@1": [1.0, 0.0]}
     for wrong in ({"undefined": "none"}, {"missing": "drop"}):
@@ -261,41 +227,39 @@ def test_written_qrels_are_read_back_whatever_their_name(tmp_path: Path, name: s
 PAIR: dict[str, Any] = {"topics": ["a", "b"], "items": ["x", "y"], "scores": [1.0, 2.0], "offsets": [0, 1, 2]}
 TWICE: dict[str, Any] = {"topics": ["p", "q"], "items": ["a", "b", "b"], "offsets": [0, 1, 3]}
 JUDGED: dict[str, Any] = {"topics": ["q"], "items": ["a", "b"], "offsets": [0, 2]}
+APART = "no topic in common: the run has {}, the qrels have 'a'; compare the topics' names"
 
 
 REFUSED: list[tuple[Callable[[Path], Any], str]] = [
-    (lambda path: write_run(path, Run(**PAIR | {"items": ["a b", "c"]})),
-     "items holds 'a b'; a name in a TREC file"),
+    (lambda path: write_run(path, Run(**PAIR | {"items": ["a b", "c"]})), "items holds 'a b'; a name in a TREC file"),
     (lambda path: write_run(path, Run(**PAIR | {"topics": ["", "b"]})), "topics holds ''"),
     (lambda path: write_run(path, Run(**PAIR | {"scores": [1, np.inf]})), "found the score inf, expected finite"),
-    (lambda path: write_run(path.with_suffix(".json"), Run(**PAIR | {"scores": [1, np.inf]})),
-     "found inf, expected finite numbers"),
-    (lambda path: write_run(path / "r.parquet.gz", Run(**PAIR)),
-     r"r\.parquet\.gz: parquet is already compressed; exp"),
-    (lambda path: write_qrels(path, Qrels(**JUDGED, relevance=[1, 0.5])),
-     r"relevance 0\.5, expected whole numbers"),
+    (lambda path: write_run(path / "r.json", Run(**PAIR | {"scores": [1, np.inf]})), "found inf, expected finite numb"),
+    (lambda path: write_run(path / "r.parquet.gz", Run(**PAIR)), r"r\.parquet\.gz: parquet is already compressed; exp"),
+    (lambda path: write_qrels(path, Qrels(**JUDGED, relevance=[1, 0.5])), r"relevance 0\.5, expected whole numbers"),
     (lambda _: Run(**PAIR | {"scores": [1.0]}), "^scores: found 1 values, expected 2"),
     (lambda _: Run(**PAIR | {"offsets": [0, 1]}), r"^offsets: found 0 \.\. 1, expected 0 \.\. 2"),
     (lambda _: Run(**PAIR | {"topics": ["a"]}), "^topics: found 1 names, expected 2"),
     (lambda _: Run(**PAIR | {"topics": ["a", "a"]}), "^topics: found 'a' twice"),
-    (lambda _: evaluate_run(Run(**TWICE, scores=[1, 2, 3]), {"q": {"b": 1}}, "AP"),
-     "^scores: item 'b' occurs more "),
-    (lambda _: evaluate_run({"q": {"b": 1}}, Qrels(**TWICE, relevance=[1, 1, 1]), "AP"),
-     "^relevance: item 'b' occurs"),
-    (lambda _: evaluate_run({"p": {}, "q": {"a": float("nan")}}, {"q": {"a": 1}}, "AP"),
-     "^scores: found nan in topic q"),
-    (lambda _: evaluate_run({"q": {"a": "high"}}, {"q": {"a": 1}}, "AP"),
-     "topic 'q', item 'a': found 'high', expected a"),
-    (lambda _: evaluate_run({"q": {"a": None}}, {"q": {"a": 1}}, "AP"), "item 'a': found None, expected a number"),
-    (lambda _: JudgedLists(**JUDGED, relevance=[0, 1], features=np.zeros((1, 2), np.float32), feature_names=["f", "g"]),
-     r"^features: found shape \(1, 2\), expected \(2, 2\)"),
+    (
+        lambda _: JudgedLists(**JUDGED, relevance=[0, 1], features=np.zeros((1, 2)), feature_names=["f", "g"]),
+        r"^features: found shape \(1, 2\), expected \(2, 2\)",
+    ),
     (lambda _: read_qrels({"q": {"a": -1.5}}), "topic 'q', item 'a': found relevance -1.5, expected grades from 0"),
-    (lambda _: read_qrels({"q": {"a": float("nan")}}), "item 'a': found relevance nan, expected grades from 0"),
-    *((lambda _, run=run, missing=missing: evaluate_run(run, {"a": {"x": 1}}, "AP", missing=missing),
-       f"no topic in common: the run has {has}, the qrels have 'a'; compare the topics' names")
-      for missing in ("skip", "zero")
-      for run, has in (({topic: {"x": 1.0} for topic in "bcde"}, "'b', 'c', 'd', ..."), ({}, "none"))),
-]  # fmt: skip
+    (lambda _: read_qrels({"q": {"a": np.nan}}), "item 'a': found relevance nan, expected grades from 0"),
+    *(
+        (lambda _, run=run, qrels=qrels, missing=missing: evaluate_run(run, qrels, "AP", missing=missing), message)
+        for run, qrels, missing, message in (
+            (Run(**TWICE, scores=[1, 2, 3]), {"q": {"b": 1}}, None, "^scores: item 'b' occurs more "),
+            ({"q": {"b": 1}}, Qrels(**TWICE, relevance=[1, 1, 1]), None, "^relevance: item 'b' occurs"),
+            ({"p": {}, "q": {"a": np.nan}}, {"q": {"a": 1}}, None, "^scores: found nan in topic q"),
+            ({"q": {"a": "high"}}, {"q": {"a": 1}}, None, "topic 'q', item 'a': found 'high', expected a"),
+            ({"q": {"a": None}}, {"q": {"a": 1}}, None, "item 'a': found None, expected a number"),
+            ({}, {"a": {"x": 1}}, "skip", APART.format("none")),
+            ({topic: {"x": 1.0} for topic in "bcde"}, {"a": {"x": 1}}, "zero", APART.format("'b', 'c', 'd', ...")),
+        )
+    ),
+]
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED)
