@@ -111,21 +111,16 @@ def test_values_and_gradients_are_those_of_the_formula(text: str, name: str) -> 
         require_equal(*both(lambda: loss_of(text), scores.to(dtype), relevance, lists), tolerance, scale)
 
 
-@pytest.mark.parametrize("text", WEIGHTED)
-def test_weights_of_items_and_lists(text: str) -> None:
-    scores, relevance, lists = BATCHES["ragged"]
-    weights = torch.rand(len(scores), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    options = {"weights": weights.masked_fill(weights < 0.1, 0.0), "list_weights": torch.arange(1.0, 1 + len(lists))}
-    for dtype, tolerance in TOLERANCES.items():
-        require_equal(*both(lambda: loss_of(text), scores.to(dtype), relevance, lists, **options), tolerance)
-
-
-@pytest.mark.parametrize(("text", "bound"), BOUNDED)
-def test_bounds(text: str, bound: str) -> None:
+@pytest.mark.parametrize(("text", "bound"), [*((text, "none") for text in WEIGHTED), *BOUNDED])
+def test_weights_of_items_and_lists_bounds_and_reductions(text: str, bound: str) -> None:
     batch = BATCHES["ragged"]
-    require_equal(*both(lambda: loss_of(text, bound), *batch), 1e-10)
-    for reduction in ("sum", "mean"):
-        require_equal(*both(lambda: loss_of(text, bound), *batch, reduction=reduction), 1e-10)
+    weights = torch.rand(len(batch[0]), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    own = {"weights": weights.masked_fill(weights < 0.1, 0.0), "list_weights": torch.arange(1.0, 1 + len(batch[2]))}
+    for options in (own if bound == "none" else {}, {"reduction": "sum"}, {"reduction": "mean"}):
+        require_equal(*both(lambda: loss_of(text, bound), *batch, **options), 1e-10)
+    if bound == "none":
+        single = batch[0].to(torch.float32), *batch[1:]
+        require_equal(*both(lambda: loss_of(text), *single, **own), TOLERANCES[torch.float32])
 
 
 @pytest.mark.parametrize("text", ["softmax", "nDCG", "AP", "nRBP"])

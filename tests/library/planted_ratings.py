@@ -4,8 +4,9 @@ And what the tests of rankers share: tables of lists, the command line, and file
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from rankbound.io.judged import JudgedLists, Run
+from rankbound.io.judged import JudgedLists, Qrels, Run
 
 FACTORS = 3
 
@@ -35,10 +36,6 @@ class Ratings:
         names = {"topics": [f"u{place}" for place in np.unique(user)], "items": [f"i{place}" for place in item]}
         given = {"relevance": self.relevant[user, item]} | names | columns
         return lists_of(mask.sum(1)[mask.any(1)], features=np.empty((len(item), 0)), names=(), **given)
-
-    def run(self, scores: npt.NDArray[np.float64]) -> Run:
-        lists = self.lists(self.tested)
-        return Run(topics=lists.topics, items=lists.items, scores=scores[self.tested], offsets=lists.offsets)
 
 
 def ratings(seed: int = 0, users: int = 100, items: int = 60) -> Ratings:
@@ -66,6 +63,24 @@ def frame(lists: JudgedLists) -> pl.DataFrame:
     columns = {name: lists.features[:, at] for at, name in enumerate(lists.feature_names)}
     topic = np.repeat(np.array(lists.topics), np.diff(lists.offsets))
     return pl.DataFrame({"topic": topic, "item": list(lists.items), "relevance": lists.relevance, **columns})
+
+
+def table_of(lists: Run | Qrels) -> dict[str, dict[str, float]]:
+    """Return scores, or labels with -1 for unjudged items, by topic and item."""
+    values = (lists.scores if isinstance(lists, Run) else lists.marked()).tolist()
+    pairs = list(zip(lists.items, values, strict=True))
+    limits = zip(lists.offsets[:-1], lists.offsets[1:], strict=True)
+    return {topic: dict(pairs[start:stop]) for topic, (start, stop) in zip(lists.topics, limits, strict=True)}
+
+
+def orders_of(run: dict[str, dict[str, float]]) -> Iterator[dict[str, list[str]]]:
+    """All orders of ties of all topics."""
+    each = [
+        [order for order in permutations(scores) if list(order) == sorted(order, key=lambda item: -scores[item])]
+        for scores in run.values()
+    ]
+    for chosen in product(*each):
+        yield dict(zip(run, map(list, chosen), strict=True))
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object]) -> None:

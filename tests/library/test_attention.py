@@ -1,6 +1,5 @@
 """Attention between the items of a list: what changes a score and what must not, and rankers that have it."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from torch import Tensor
 import rankbound as rb
 from rankbound.training import models
 from rankbound.training.models import AttentionScorer
-from tests.library.conftest import Program
 from tests.library.planted_ratings import lists_of
 from tests.library.refusals import refusals
 
@@ -87,9 +85,7 @@ def test_a_block_is_that_of_a_transformer() -> None:
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_rankers_learn_what_needs_the_list_and_score_whole_lists(
-    tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rankers_learn_what_needs_the_list_and_score_whole_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     train, test = planted(300, 0), planted(100, 1)
     ranker = rb.train_ranker(train, epochs=12, **QUICK)
     network = rb.train_ranker(train, epochs=12, **QUICK | {"model": "mlp"})
@@ -103,27 +99,6 @@ def test_rankers_learn_what_needs_the_list_and_score_whole_lists(
     with pytest.raises(ValueError, match=r"^offsets: found none, expected those of the lists: a model with attention"):
         ranker.score(test.features)
     assert ranker.score(test.features[:3], [0, 3]).shape == (3,)
-
-
-def test_attention_by_the_command_line_and_the_estimator(tmp_path: Path, program: Program) -> None:
-    from rankbound.interop.sklearn import RankerEstimator
-
-    lists, table, model = planted(20, 2), tmp_path / "rows.csv", tmp_path / "model.safetensors"
-    topics = np.repeat(np.array(lists.topics), np.diff(lists.offsets))
-    header = "topic,relevance,sign,height"
-    rows = [f"{t},{y},{a},{b}" for t, y, (a, b) in zip(topics, lists.relevance, lists.features.tolist(), strict=True)]
-    table.write_text("\n".join([header, *rows]))
-    shown = program(f"train {table} --model attention --hidden 6,4 --blocks 1 --heads 2 --epochs 2 --out {model}")
-    assert "attention model: epoch" in shown
-    program(f"score {model} {table} --out {tmp_path / 'run.txt'}")
-    written, own = rb.read_run(tmp_path / "run.txt").scores, rb.load(model).score_lists(lists).scores
-    np.testing.assert_allclose(np.sort(written), np.sort(own), rtol=1e-5, atol=1e-5)
-    estimator = RankerEstimator(model="attention", hidden=(4,), epochs=1).fit(
-        lists.features, lists.relevance, qid=topics
-    )
-    assert estimator.predict(lists.features, qid=topics).shape == topics.shape
-    with pytest.raises(ValueError, match="qid"):
-        estimator.predict(lists.features)
 
 
 test_refusals = refusals(

@@ -134,8 +134,9 @@ def test_topics_without_information_have_no_say_and_ties_count_by_their_mean() -
     assert names == [("AP", pytest.approx(tied), True), ("nRBP", 1.0, False)]
     data = xgboost_data(np.zeros((5, 1)), grades, sizes)
     assert rb.boosting_metric("AP")(np.zeros(5), data) == [("AP", pytest.approx(tied))]
-    (nothing,) = rb.boosting_metric("AP")(0 * grades, np.zeros(5), None, sizes)
-    assert np.isnan(nothing[1])
+    for labels, weight in ((0 * grades, None), (grades, np.zeros(5))):
+        (nothing,) = rb.boosting_metric("AP")(labels, np.zeros(5), weight, sizes)
+        assert np.isnan(nothing[1])
 
 
 @pytest.mark.skipif(not usable(), reason="PyTorch's formulas compute the facts of a batch again")
@@ -221,14 +222,10 @@ test_bad_data_are_named = refusals(
 )
 
 
-def cross_validated(**arguments: Any) -> dict[str, list[float]]:
-    data = lgb.Dataset(*planted(45)[:2], group=planted(45)[2], params=QUIET)
-    parameters = {**QUIET, "objective": rb.boosting_objective("nDCG", "min-max")}
-    return lgb.cv(parameters, data, 5, feval=rb.boosting_metric("nDCG@10"), **arguments)
-
-
 def in_cross_validation() -> Any:
-    return cross_validated(folds=rb.lightgbm_folds(planted(45)[2], 3), callbacks=[rb.lightgbm_topics({}, "nDCG")])
+    parameters = {**QUIET, "objective": rb.boosting_objective("nDCG", "min-max")}
+    folds = rb.lightgbm_folds(planted(45)[2], 3)
+    return lgb.cv(parameters, lightgbm_data(*planted(45)), 5, folds=folds, callbacks=[rb.lightgbm_topics({}, "nDCG")])
 
 
 def as_metric(model: Any, **arguments: Any) -> Any:
@@ -316,14 +313,6 @@ def test_weighted_means_are_theirs(library: str, theirs: str, of_undefined: str,
     assert abs(unweighted - value) > 1e-4
 
 
-@pytest.mark.parametrize("stratified", [True, False])
-def test_a_data_set_with_cut_topics_warns(stratified: bool) -> None:
-    with pytest.warns(UserWarning, match=r"group: found \d+ of 4\d topics with only some .*rankbound.lightgbm_folds"):
-        cut = cross_validated(nfold=3, stratified=stratified)
-    whole = cross_validated(folds=rb.lightgbm_folds(planted(45)[2], 3))  # pytest raises warnings
-    assert whole["valid nDCG@10-mean"][-1] < cut["valid nDCG@10-mean"][-1]
-
-
 CUT = {"0125": 0, "34": 0, "012345": 0, "01": 1, "1234": 1, "0235": 2, "45": 1}
 
 
@@ -397,3 +386,29 @@ def test_the_page_runs_as_it_stands() -> None:
     assert np.nanmean(names["of_topics"]) > 0.7
     assert names["stopped_on"] == ["nDCG@10"]
     assert 0.5 < names["mean"] < np.mean(names["record"]["valid_0"]["nDCG@10"][-1][~np.isnan(names["of_topics"])])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("text", ["nDCG@10", "RankNet", "AP"])
+@pytest.mark.usefixtures("each_way")
+def test_every_interface_hands_over_the_same_and_weights_multiply_the_rows_of_their_topics(
+    text: str, weighted: bool
+) -> None:
+    features, grades, sizes = planted(20, largest=1 if text == "AP" else 3)
+    of_topics = np.random.default_rng(0).random(len(sizes)).astype(np.float32) + 0.1 if weighted else None
+    weight = None if of_topics is None else np.repeat(of_topics, sizes)
+    objective, scores = rb.boosting_objective(text), features[:, 0]
+    by_xgboost = xgboost_data(features, grades, sizes)
+    if weighted:
+        by_xgboost.set_weight(of_topics)
+    found = [
+        objective(scores, lightgbm_data(features, grades, sizes, weight=weight)),
+        objective(scores, by_xgboost),
+        *(objective(labels, scores, weight, sizes) for labels in (grades, grades.astype(np.float32))),
+    ]
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-6, atol=1e-12)
+    expected = objective(grades, scores, None, sizes)[0] * (1 if weight is None else weight)
+    unit = np.dot(found[0][0], expected) / np.dot(expected, expected)
+    np.testing.assert_allclose(found[0][0], unit * expected, rtol=1e-6, atol=1e-9)
+    assert unit > 0

@@ -22,21 +22,14 @@ def mean(values: Any, axis: int = -1) -> Any:
     return values.mean(axis)
 
 
-class TestDraws:
-    def test_as_many_are_drawn_as_there_are(self) -> None:
-        found = statistics.draws(np.random.default_rng(0), 30, 2000)
-        assert (found.sum(1) == 30).all()
-        assert found.mean(0) == pytest.approx(np.ones(30), abs=0.12)
-        assert found.var() == pytest.approx(29 / 30, rel=0.05)
-
-    @pytest.mark.parametrize("limits", [{}, {"_KEPT_DRAWS": 0, "_DRAWS_AT_ONCE": 7 * 50}], ids=["kept", "in batches"])
-    def test_means_are_those_of_the_drawn_units(self, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in limits.items():
-            monkeypatch.setattr(statistics, name, value)
-        drawn = np.random.default_rng(5).integers(0, 50, (301, 50))
-        values = np.stack([D, RANDOM.random(50)])
-        assert statistics.drawn_means(values, 301, 5) == pytest.approx(values[:, drawn].mean(2), abs=1e-15)
-        assert statistics.drawn_means(D, 301, 5) == pytest.approx(D[drawn].mean(1), abs=1e-15)
+@pytest.mark.parametrize("limits", [{}, {"_KEPT_DRAWS": 0, "_DRAWS_AT_ONCE": 7 * 50}], ids=["kept", "in batches"])
+def test_means_are_those_of_the_drawn_units(limits: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in limits.items():
+        monkeypatch.setattr(statistics, name, value)
+    drawn = np.random.default_rng(5).integers(0, 50, (301, 50))
+    values = np.stack([D, RANDOM.random(50)])
+    assert statistics.drawn_means(values, 301, 5) == pytest.approx(values[:, drawn].mean(2), abs=1e-15)
+    assert statistics.drawn_means(D, 301, 5) == pytest.approx(D[drawn].mean(1), abs=1e-15)
 
 
 class TestIntervals:
@@ -150,15 +143,6 @@ def test_order_and_sides_and_what_is_missing_says_so(design: tuple[Any, Any]) ->
     else:
         assert 0 < found.p_value <= 1
         assert found.low <= found.high or [note for note in found.notes if note.startswith("no ")]
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_holm_keeps_the_order_and_never_lowers(p_values: list[float]) -> None:
-    adjusted = statistics.corrected(p_values)
-    assert all(p_value <= one <= 1 for p_value, one in zip(p_values, adjusted, strict=True))
-    assert min(adjusted) == min(1.0, len(p_values) * min(p_values))
-    order = np.argsort(p_values, kind="stable")
-    assert (np.diff(np.array(adjusted)[order]) >= 0).all()
 
 
 def assert_same(found: Any, expected: Any) -> None:

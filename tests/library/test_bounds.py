@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from brute_force import METRICS, Order, Value, binary_orders, graded_orders, mean
+from brute_force import Order, Value, binary_orders, graded_orders, mean
+from drawn_arguments import PER_ROUND, ROUNDS, Drawn, Outcome, drawn, outcome, require_same
 from test_own_metric import METRICS as OWN
 from test_own_metric import ORACLES
 
@@ -19,11 +19,11 @@ from rankbound.bounds.orders import Profile
 from rankbound.bounds.score_distribution import ScoreDistribution
 from rankbound.bounds.tables import DistributionsOnDemand
 from rankbound.lists import Lists
-from tests.library.refusals import refusals
+from rankbound.metrics.base import values_of
+from rankbound.ranks import n_orders, orders_of
+from tests.library.refusals import problems, refusals
 
 SIZES = [(n, p) for n in range(1, 9) for p in range(n + 1)]
-MIXED = [(n, p) for n, p in SIZES if 0 < p < n]
-BOUNDS = tuple(kinds())
 ORIGIN_AND_UNIT: dict[str, Callable[[float, float, float], tuple[float, float]]] = {
     "none": lambda low, expected, high: (0.0, 1.0),
     "min-max": lambda low, expected, high: (low, high - low),
@@ -31,26 +31,11 @@ ORIGIN_AND_UNIT: dict[str, Callable[[float, float, float], tuple[float, float]]]
     "expectation-max": lambda low, expected, high: (expected, high - expected),
 }
 """The affine bounds, by the smallest, mean and largest value (thesis eqs. 3.1, 3.6, 3.11)."""
-WRITTEN_OUT = (*ORIGIN_AND_UNIT, "distribution")
 
 GRADED: list[Order] = [
-    (),
-    (0,),
-    (2,),
-    (0, 0, 0),
-    (0, 1, 2),
-    (3, 0, 0, 1),
-    (1, 1, 0, 0, 1),
-    (2, 2, 2),
-    (3, 1, 0, 2, 1),
-    (0, 0, 1, 3, 2, 2),
-    (4, 0, 0, 0, 0, 0, 1),
+    *((), (0,), (2,), (0, 0, 0), (0, 1, 2), (2, 2, 2), (3, 0, 0, 1)),
+    *((1, 1, 0, 0, 1), (3, 1, 0, 2, 1), (0, 0, 1, 3, 2, 2), (4, 0, 0, 0, 0, 0, 1)),
 ]
-
-
-@cache
-def values(name: str, n: int, p: int) -> tuple[Value, ...]:
-    return tuple(METRICS[name](order) for order in binary_orders(n, p))
 
 
 def largest(known: tuple[Value, ...], sign: int = 1) -> float:
@@ -127,7 +112,7 @@ BINARY_NAMES = ("nDCG", "AP", "nRBP", "RR", "nDCG@3", "P@3", "P@10", "nRBP(p=0.8
 GRADED_NAMES = ("nDCG", "nDCG@3", "AP(rel=2)", "DCG(gain=linear)@2", "nRBP", "PairError", *OWN)
 
 
-@pytest.mark.parametrize("bound", WRITTEN_OUT)
+@pytest.mark.parametrize("bound", kinds())
 @pytest.mark.parametrize(
     ("name", "graded"), [*((name, False) for name in BINARY_NAMES), *((name, True) for name in GRADED_NAMES)]
 )
@@ -145,30 +130,11 @@ def test_bounded_values_of_all_orders(name: str, graded: bool, bound: str) -> No
         n, p = [list(map(size, batch)) for size in (len, sum)]
         read_only = np.frombuffer(np.array(numbers, np.float64).tobytes())
         np.testing.assert_allclose(bounded.from_value(read_only, n, p), expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("bound", BOUNDS)
-@pytest.mark.parametrize("name", ["nDCG", "AP", "nRBP", "RR", "P@3"])
-def test_every_bound_is_a_rising_map_of_each_lists_value(name: str, bound: str) -> None:
-    """It depends on nothing but the list and its value, keeps undefined values, and is NaN or finite elsewhere."""
-    bounded, (relevance, offsets) = rb.bounded(name, bound), flat(GRADED[3:])
-    scores = np.sin(np.arange(len(relevance)))
-    alone = [
-        bounded(scores[start:stop], relevance[start:stop], np.array([0, stop - start]))[0]
-        for start, stop in pairwise(offsets)
-    ]
-    np.testing.assert_allclose(bounded(scores, relevance, offsets), alone, rtol=1e-12)
-    assert np.isnan(bounded([0.1, 0.2], [0, 0], [0, 2])).all() or not np.isnan(rb.minimum(name, 2, 0))
-    assert np.isnan(bounded.from_value([math.nan], 5, 2)).all()
-    for n, p in MIXED:
-        numbers = np.unique([float(value) for value in values(name, n, p)])  # type: ignore[arg-type]
-        found = bounded.from_value(numbers, n, p)
-        assert np.isfinite(found).all() or np.isnan(found).all()
-        assert np.isnan(found).all() or (np.diff(found) > 0).all()
+        assert np.isnan(bounded.from_value(math.nan, 5, 2))
 
 
 @pytest.mark.parametrize(
-    "text", [*BOUNDS, *(f"distribution({of})" for of in ("gain=sd", "gain=drawn", "tilt=4", "gain=sd,tilt=0.5"))]
+    "text", [*kinds(), *(f"distribution({of})" for of in ("gain=sd", "gain=drawn", "tilt=4", "gain=sd,tilt=0.5"))]
 )
 def test_a_bounds_text_is_its_name(text: str) -> None:
     bound = rb.bound(text)
@@ -179,20 +145,7 @@ def test_a_bounds_text_is_its_name(text: str) -> None:
     assert rb.bound("distribution(gain=distinct)") == rb.bound("distribution")
 
 
-test_wrong_bounds_are_refused_with_what_was_expected = refusals(
-    [
-        ("minmax", "Did you mean min-max"),
-        ("expectation-min", "Did you mean expectation-max"),
-        ("distrbution", "Did you mean distribution"),
-        ("None", "known are none, min-max, expectation, expectation-max, distribution. Did you mean none"),
-        ("", "expected a text such as min-max"),
-        ("distribution(gain=max)", "gain=max, expected one of distinct, drawn, sd"),
-        ("distribution(slope=sd)", "unknown parameter 'slope'; distribution takes: gain"),
-        ("distribution(gain=sd)@3", "distribution takes no cut-off"),
-        *((f"distribution(tilt={tilt})", "tilt=.*, expected a number above 0") for tilt in ("0", "-1", "inf", "nan")),
-    ],
-    rb.bound,
-)
+test_wrong_bounds_are_refused_with_what_was_expected = refusals(problems("texts of bounds"), rb.bound)
 
 
 def test_facts_keep_the_distributions_that_their_lists_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,3 +165,202 @@ def test_facts_keep_the_distributions_that_their_lists_have_met(monkeypatch: pyt
     torch.testing.assert_close(first, torch.tensor([1 / 3, 1.0, 2 / 3], dtype=torch.float64))
     torch.testing.assert_close(of.of_value(values.flip(0), facts.select(torch.tensor([2, 1, 0]))), first.flip(0))
     assert sum(computed) == 2
+
+
+# Drawn arguments: each call has the values of all orders, in the ranges that these have, or refuses its arguments by an
+# error of the library, whether compiled kernels are used or not
+METRICS = (
+    *("nDCG", "nDCG@3", "nDCG(gain=linear)", "nDCG(discount=log2(r))", "DCG", "DCG@2", "CG@3", "AP", "AP@3"),
+    *("AP(rel=2)", "RR", "RR@2", "P@2", "Recall@3", "Hit@1", "Hit@3", "RBP(p=0.5)", "RBP(p=0.999999)", "RBP(p=0)"),
+    *("nRBP", "nRBP(p=0.5)", "nRBP(p=0.99)", "nRBP(p=0)", "ERR(max=20)", "ERR(max=20)@2", "Rprec", "Kendall"),
+    *("Kendall(weight=difference)", "PairAccuracy", "PairError", "PairError(norm=max)", "LinearDCG", "LinearNDCG"),
+    *("IPrec(recall=0.3)", "Bpref", "infAP"),
+)
+UNNORMALISED = ("DCG", "CG", "LinearDCG", "PairError")
+BOUNDS = ("min-max", "expectation", "expectation-max")
+MOST_ORDERS = 400
+
+LENGTHS: tuple[Any, ...] = (1, 2, 3, 5, 7, 40, 1000, 10**6)
+ODD_COUNTS: tuple[Any, ...] = (-1, 0, 2.0, 2.5, np.nan, np.inf, 2**31, 2**40, 2**63, 2**70, "5", None, True, [1, [2]])
+FORMS: tuple[Callable[[Any], Any], ...] = (
+    int,
+    np.int64,
+    lambda count: np.array(count),
+    lambda count: np.array([count, count], dtype=np.int32),
+    lambda count: [count],
+    lambda count: torch.tensor([[count]]),
+    lambda count: np.array([count], dtype=np.uint64)[::-1],
+)
+
+
+def kernels(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any], context: object) -> Outcome:
+    """Return the outcome of a call, which is the same without compiled kernels."""
+    monkeypatch.delenv("RANKBOUND_FAST", raising=False)
+    compiled = outcome(call)
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    require_same(compiled, outcome(call), context, relative=1e-12, absolute=1e-300)
+    return compiled
+
+
+def of_all_orders(metric: rb.Metric, grades: Sequence[float]) -> np.ndarray | None:
+    """Return the metric of all distinct orders of one list; `None` if they are many."""
+    kinds, counts = np.unique(grades, return_counts=True)
+    number = n_orders(counts.tolist())
+    if number > MOST_ORDERS:
+        return None
+    ranked = torch.from_numpy(kinds)[torch.tensor(orders_of(tuple(counts.tolist())))]
+    scores = -torch.arange(len(grades), dtype=torch.float64).repeat(len(ranked))
+    offsets = torch.arange(len(ranked) + 1) * len(grades)
+    return np.asarray(values_of([metric], scores, ranked.reshape(-1), offsets)[str(metric)].numpy())
+
+
+def longest(name: str) -> int:
+    """Return the most items of a list; the mean of ERR takes a term for each pair of relevant items and depth."""
+    return 1000 if name == "ERR(max=20)" else 10**6
+
+
+def require_ranges(name: str, low: Any, mean: Any, high: Any, context: object) -> None:
+    """Fail unless minimum <= mean <= maximum, in the metric's range, undefined alike, without a negative zero."""
+    for value in (low, mean, high):
+        assert (np.isnan(value) == np.isnan(low)).all(), context
+        assert not np.signbit(value[~np.isnan(value)]).any(), context
+    defined = ~np.isnan(low)
+    assert (low[defined] <= mean[defined]).all(), (name, context)
+    assert (mean[defined] <= high[defined]).all(), (name, context)
+    if not name.startswith(UNNORMALISED) and name != "nRBP":
+        assert (high[defined] <= 1).all(), (name, context)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+@pytest.mark.filterwarnings("ignore:.*between 0 and 1|.*below 1")
+def test_lists_have_the_extremes_and_means_of_all_orders(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, draw in enumerate(drawn(round_)):
+        random = np.random.default_rng([round_, place, 1])
+        for name in random.choice(METRICS, 2, replace=False):
+            require_true_of_lists(str(name), str(random.choice(BOUNDS)), draw, monkeypatch)
+
+
+def require_true_of_lists(name: str, bound: str, draw: Drawn, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, metric = f"{name} {bound}; {draw}", rb.metric(name)
+
+    def facts() -> dict[str, Any]:
+        _, relevance, offsets = draw.passed()
+        low, high = rb.extremes(name, relevance, offsets)
+        mean = rb.expectation(name, relevance=relevance, offsets=offsets)
+        return {"low": low, "high": high, "mean": mean}
+
+    found = kernels(monkeypatch, facts, context)
+    bounded = kernels(monkeypatch, lambda: rb.bounded(name, bound)(*draw.passed()), context)
+    if found.error is not None:
+        assert bounded.error is not None, context
+        return
+    low, high, mean = (found.values[key] for key in ("low", "high", "mean"))
+    require_ranges(name, low, mean, high, context)
+    if bounded.error is None:
+        value = bounded.values[""]
+        assert not (np.signbit(value) & (value == 0)).any(), context
+        assert bound != "min-max" or ((value >= 0) & (value <= 1) | np.isnan(value)).all(), context
+        assert bound != "expectation-max" or (np.isnan(value) | (value <= 1)).all(), context
+    for t, (start, stop) in enumerate(pairwise(draw.offsets.astype(np.int64))):
+        values = None if stop - start == 0 else of_all_orders(metric, draw.relevance[start:stop].astype(np.float64))
+        if values is None:
+            continue
+        # The mean of ERR adds differences of products near 1, 2^-20 at least for `max=20`.
+        close = {
+            "rtol": 1e-9 if name.startswith("ERR") else 1e-11,
+            "atol": 1e-13 * max(float(np.abs(values).max()), 0.0),
+            "err_msg": context,
+        }
+        np.testing.assert_allclose([low[t], high[t], mean[t]], [values.min(), values.max(), values.mean()], **close)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_counts_of_any_form_have_values_in_range_or_are_refused(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in range(PER_ROUND):
+        random = np.random.default_rng([round_, place, 2])
+        name = str(random.choice(METRICS[:-3]))
+        size = min(LENGTHS[random.integers(len(LENGTHS))], longest(name))
+        counts = [size, int(random.choice([0, 1, size // 3, size]))]
+        n, p = (FORMS[random.integers(len(FORMS))](count) for count in counts)
+        if random.random() < 0.3:
+            odd = ODD_COUNTS[random.integers(len(ODD_COUNTS))]
+            n, p = (odd, p) if random.random() < 0.5 else (n, odd)
+        context = f"{name} of {n!r}, {p!r}"
+
+        def facts(name: str = name, n: Any = n, p: Any = p) -> dict[str, Any]:
+            low, high = rb.minimum(name, n, p), rb.maximum(name, n, p)
+            bounded = {bound: rb.bounded(name, bound).from_value(high, n, p) for bound in BOUNDS}
+            return {"low": low, "high": high, "mean": rb.expectation(name, n, p), **bounded}
+
+        found = kernels(monkeypatch, facts, context)
+        if found.error is None:
+            low, high, mean = (np.atleast_1d(found.values[key]) for key in ("low", "high", "mean"))
+            require_ranges(name, low, mean, high, context)
+            min_max = found.values["min-max"]
+            assert ((min_max == 1) | np.isnan(min_max)).all(), context
+        else:
+            assert found.error.startswith("ValueError: n"), found.error
+
+
+ODD_OPTIONS: tuple[dict[str, Any], ...] = (
+    *({"samples": samples} for samples in (0, -1, 10**15, 1)),
+    *({"seed": seed} for seed in (-1, 2**70)),
+    *({"tilt": tilt} for tilt in (0.0, np.nan, 4.0, np.inf)),
+    {"method": "other"},
+)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+@pytest.mark.filterwarnings("ignore:.*between 0 and 1|.*below 1")
+def test_distributions_ascend_in_range_or_are_refused(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, draw in enumerate(drawn(round_)):
+        random = np.random.default_rng([round_, place, 3])
+        name, grades = str(random.choice(METRICS)), draw.passed()[1]
+        options: dict[str, Any] = {"samples": 200, "method": str(random.choice(["auto", "sampled"]))}
+        if random.random() < 0.2:
+            options |= ODD_OPTIONS[random.integers(len(ODD_OPTIONS))]
+        context = f"{name} {options} of {draw.relevance.tolist()}"
+
+        def facts(name: str = name, grades: Any = grades, options: Any = options) -> dict[str, Any]:
+            found = rb.score_distribution(name, relevance=grades, **options)
+            require_distribution(found)
+            binned = found.binned()
+            assert binned.cdf(binned.maximum) == 1.0 or np.isnan(binned.maximum)
+            ends = np.array([found.minimum, found.expectation, found.maximum, found.error])
+            return {"cdf": found.cdf(found.support), "support": found.support, "ends": ends}
+
+        kernels(monkeypatch, facts, context)
+
+
+def require_distribution(found: rb.ScoreDistribution) -> None:
+    """Fail unless the scores ascend between the extremes, and the CDF from 0 to 1, with the probabilities' sum 1."""
+    context = f"{found.metric} of {found.profile}, tilt {found.tilt}"
+    if np.isnan(found.support).any():
+        assert np.isnan([found.minimum, found.maximum, *found.support]).all(), context
+        return
+    assert (np.diff(found.support) > 0).all(), context
+    assert found.minimum <= found.support[0], context
+    assert found.support[-1] <= found.maximum, context
+    assert found.probability.min() >= 0, context
+    assert found.probability.sum() == pytest.approx(1, abs=1e-9), context
+    x = np.sort(np.concatenate([found.support[:: max(1, len(found.support) // 500)], [-np.inf, found.minimum, np.inf]]))
+    cdf = found.cdf(x)
+    assert (np.diff(cdf) >= 0).all(), context
+    assert (cdf[0], found.cdf(found.maximum), cdf[-1]) == (0.0, 1.0, 1.0), context
+    assert found.error >= 0, context
+
+
+LONG = [(10**6, 1000), (10**6, 10**6), (10**6, 1), (10**6 - 1, 0), (4096, 4095), (33, 33), (7, 7), (3, 3)]
+
+
+@pytest.mark.parametrize("name", METRICS[:-3])
+def test_long_lists_stay_in_range(name: str) -> None:
+    n, p = np.array([pair for pair in LONG if pair[0] <= longest(name)]).T
+    low, high, mean = rb.minimum(name, n, p), rb.maximum(name, n, p), rb.expectation(name, n, p)
+    require_ranges(name, low, mean, high, name)
+    for bound, least in (("min-max", 0), ("expectation", 0), ("expectation-max", -np.inf)):
+        for value in (low, mean, high):
+            bounded = rb.bounded(name, bound).from_value(value, n, p)
+            assert ((bounded >= least) | np.isnan(bounded)).all()
+            assert ((bounded <= 1) | np.isnan(bounded) | (bound == "expectation")).all()
+            assert not (np.signbit(bounded) & (bounded == 0)).any()

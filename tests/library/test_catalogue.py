@@ -6,9 +6,8 @@ Measures of such lists are those of plain Python over all orders of ties.
 import contextlib
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations, permutations, product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,10 @@ import torch
 
 import rankbound as rb
 from rankbound import recommendations
-from rankbound.errors import DataError
 from rankbound.training import models
 from rankbound.training.recipe import build_factors
-from tests.library.conftest import Program
 from tests.library.pages import blocks, programs
-from tests.library.planted_ratings import frame, ratings
+from tests.library.planted_ratings import frame, orders_of, ratings
 from tests.library.refusals import refusals
 
 METRICS = ["nDCG@10", "nDCG(gain=linear)@3", "Recall@5", "P@5", "AP", "RR", "Hit@3", "PairAccuracy", "RBP(p=0.8)"]
@@ -96,9 +93,8 @@ def test_topics_may_be_lists_or_all() -> None:
     assert ranker.recommend(TEST, 2).topics == list(TEST.topics)
     assert ranker.recommend(k=2).topics == sorted(TRAIN.topics)
     assert len(ranker.recommend([], 2).items) == 0
-    assert len(
-        ranker.recommend(["u0"], exclude=rb.Qrels(topics=["u0"], items=["?"], relevance=[1], offsets=[0, 1])).items
-    )
+    unknown = rb.Qrels(topics=["u0"], items=["?"], relevance=[1], offsets=[0, 1])
+    assert len(ranker.recommend(["u0"], exclude=unknown).items) > 0
 
 
 # Metrics
@@ -206,56 +202,35 @@ def test_neural_factorisation_is_a_product_and_a_network() -> None:
 
 
 @pytest.mark.parametrize("model", COUNTED)
-def test_they_are_rankers_like_others(model: str, tmp_path: Path, program: Program) -> None:
-    """Cross-validated, trained by the command line, and scored with validation lists."""
-    table, ranker = tmp_path / "rows.csv", rb.train_ranker(TRAIN, TEST, model=model)
+def test_validation_lists_are_evaluated(model: str) -> None:
+    ranker = rb.train_ranker(TRAIN, TEST, model=model)
     values = rb.evaluate_run(ranker.score_lists(TEST), TEST, "nDCG@10")
     assert ranker.record["validation"] == pytest.approx(values.means()["nDCG@10"])
-    tested = rb.cross_validate(TRAIN, 3, model=model)
-    assert len(tested.run.items) == len(TRAIN.items)
-    assert tested.evaluate("nDCG").means()["nDCG"] > 0.5
-    frame(TRAIN).write_csv(table)
-    shown = program(f"train {table} --model {model} --out {tmp_path / 'same.safetensors'}")
-    assert f"{model} model\n" in shown
-    assert rb.load(tmp_path / "same.safetensors").recipe.model == model
 
 
 NONE = torch.zeros(0, dtype=torch.int64)
 LINEAR = replace(TRAIN, features=np.zeros((len(TRAIN.items), 1), np.float32), feature_names=["f"])
+WITHOUT_RELEVANT = replace(TRAIN, relevance=np.zeros(len(TRAIN.items)))
 
 
-@pytest.mark.parametrize(
-    ("attempt", "message"),
+test_what_is_refused = refusals(
     [
-        (
-            lambda one: one.recommend(["u1", "x", "y"], unknown="refuse"),
-            r"found topic 'x' \(and 1 other topic\), which",
-        ),
+        (lambda one: one.recommend(["u1", "x", "y"], unknown="refuse"), r"'x' \(and 1 other topic\), which"),
         (lambda one: one.recommend(["u1", "u1"]), "topics: found 'u1' twice"),
         (lambda one: one.recommend("u1"), r"topics: found the text 'u1', expected a sequence .* \['u1'\]"),
         (lambda one: one.recommend(["u1"], 0), "k: found 0, expected a number of items from 1"),
         (lambda one: one.recommend(["u1"], unknown="skip"), "unknown: found skip"),
         (lambda one: rb.evaluate_catalogue(one, TEST, "alpha_nDCG@3"), "a metric of intents"),
         (lambda one: rb.evaluate_catalogue(one, TEST, "AP", undefined="one"), "undefined: found one"),
-        (
-            lambda one: rb.train_ranker(LINEAR, epochs=1).recommend(["u1"]),
-            "ranker: found a linear model of features, .* expected one of matrix-factorization, neural-mf",
-        ),
+        (lambda one: rb.train_ranker(LINEAR, epochs=1).recommend(["u1"]), "ranker: found a linear model of features"),
         (lambda one: rb.train_ranker(TRAIN, TRAIN, model="popularity"), "is in the training and in the validation"),
-        (
-            lambda one: rb.train_ranker(replace(TRAIN, relevance=np.zeros(len(TRAIN.items))), model="item-knn"),
-            r"all \d+ relevance labels are 0",
-        ),
+        (lambda one: rb.train_ranker(WITHOUT_RELEVANT, model="item-knn"), r"all \d+ relevance labels are 0"),
         (lambda one: rb.Recipe(model="item-knn", neighbours=0), "neighbours: found 0"),
         (lambda one: rb.Recipe(model="ease", ridge=0), "ridge: found 0"),
         (lambda one: models.fit_ease(NONE, NONE, 1, 20_001, 1.0), "found 20001 items, but model ease has a weight"),
     ],
+    lambda attempt: attempt(ranker_of("popularity")),
 )
-def test_what_is_refused(attempt: Any, message: str) -> None:
-    with pytest.raises((ValueError, DataError), match=message):
-        attempt(ranker_of("popularity"))
-
-
 PAGE = "recommender.md"
 
 
@@ -293,16 +268,6 @@ RUNS: list[dict[str, dict[str, float]]] = [
 ]
 
 
-def orders(run: dict[str, dict[str, float]]) -> Iterator[dict[str, list[str]]]:
-    """All orders of ties of all topics."""
-    each = [
-        [order for order in permutations(scores) if list(order) == sorted(order, key=lambda item: -scores[item])]
-        for scores in run.values()
-    ]
-    for chosen in product(*each):
-        yield dict(zip(run, map(list, chosen), strict=True))
-
-
 def shown(lists: dict[str, list[str]], k: int) -> list[str]:
     return [item for order in lists.values() for item in order[:k]]
 
@@ -336,21 +301,16 @@ OF_TOPICS: dict[str, Any] = {
 @pytest.mark.parametrize("k", [1, 2, 3, 10])
 @pytest.mark.parametrize("run", RUNS)
 def test_values_are_means_over_all_orders_of_ties(run: dict[str, dict[str, float]], k: int) -> None:
-    every = list(orders(run))
+    every = list(orders_of(run))
     assert recommendations.coverage(run, ITEMS, k=k) == pytest.approx(np.mean([covered(one, k) for one in every]))
+    turned = {user: dict(reversed(scores.items())) for user, scores in run.items()}
     for measure, own in OF_TOPICS.values():
         expected = [np.mean([own(user, one[user][:k]) for one in every]) for user in run]
-        np.testing.assert_allclose(measure(run, k), expected, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose([measure(run, k), measure(turned, k)], [expected] * 2, rtol=1e-12, atol=1e-14)
     counts = [sum(shown(one, k).count(item) for one in every) / len(every) for item in ITEMS]
     differences = sum(abs(x - y) for x, y in product(counts, counts))
     gini = differences / (2 * len(ITEMS) * sum(counts))
     assert recommendations.gini(run, ITEMS, k=k) == pytest.approx(gini)
-
-
-def test_the_order_of_rows_does_not_matter() -> None:
-    turned = {user: dict(reversed(scores.items())) for user, scores in RUNS[1].items()}
-    for measure, _ in OF_TOPICS.values():
-        np.testing.assert_allclose(measure(turned, 2), measure(RUNS[1], 2), rtol=1e-12)
 
 
 def test_measures_of_few_items() -> None:

@@ -229,34 +229,17 @@ def test_a_pattern_names_the_files_of_all_splits(folder: Path, program: Program)
     assert "nDCG, 10 folds, 10 topics\n" in shown
     assert "fold  topics    nDCG  epoch  seconds\n1          1" in shown
     assert list(rb.read_run("runs/nDCG.csv").topics) == [f"q{topic}" for topic in range(12, 22)]
-    program(SPLIT + " --split ".join(PATTERN.replace("{fold}", str(fold)) for fold in range(1, 11)), "--runs", "again")
+    program(SPLIT + ",".join(str(folder / part) for part in PATTERN.split(",")), "--runs", "again")
     assert (folder / "again/nDCG.csv").read_bytes() == (folder / "runs/nDCG.csv").read_bytes()
-    program(SPLIT + ",".join(str(folder / part) for part in PATTERN.split(",")))
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (SPLIT + "Fold{fold}/none.csv,Fold{fold}/test.csv", "there is no file Fold{fold}/none.csv, with any name"),
-        (SPLIT + "Fold1/train.csv", "--split: found Fold1/train.csv, expected TRAIN,TEST or TRAIN,VALIDATION,T"),
-        (SPLIT + "Fold1/train.csv,Fold1/no.csv", "Fold1/no.csv: there is no such file; expected it beside Fold1"),
-        (f"{SPLIT} {PATTERN} Fold1/train.csv", "FILE: found Fold1/train.csv beside --split"),
-        (f"{SPLIT} {PATTERN} --folds 3", "--folds: found 3 beside --split"),
-        ("cross-validate -m AP", "found no file: expected one to deal into folds, or the files of given splits by"),
-        (SPLIT + "Fold1/train.csv,Fold1/train.csv", "topic 'q0' is in the training and in the test lists"),
-        (SPLIT + "Fold1/train.csv,Fold1/wide.csv", "Fold1/wide.csv: there is no column 'b'; it has topic, item,"),
-        (SPLIT + PATTERN.replace("vali", "gone"), "Fold7/gone.csv: there is no such file; expected"),
-        (
-            SPLIT + PATTERN.replace("train", "gone"),
-            "fold 7 of Fold{fold}/gone.csv is missing: found the folds 1, 2, 3, 4, 5, 6, 8, 9, 10; add its",
-        ),
-    ],
-)
-def test_mistakes_in_splits_are_one_message(folder: Path, program: Program, command: str, message: str) -> None:
+@pytest.mark.parametrize(("files", "message"), problems("splits by command"))
+def test_mistakes_in_splits_are_one_message(folder: Path, program: Program, files: str, message: str) -> None:
     pl.read_csv("Fold1/test.csv").drop("b").write_csv("Fold1/wide.csv")
     for fold in (1, 2, 3, 4, 5, 6, 8, 9, 10):
         shutil.copy(f"Fold{fold}/vali.csv", f"Fold{fold}/gone.csv")
-    assert message in program(command, status=2)
+    assert message in program(SPLIT + files, status=2)
+    assert "found no file: expected one to deal into folds" in program("cross-validate -m AP", status=2)
 
 
 def test_losses_of_a_factorisation_are_compared_over_topics(tmp_path: Path, program: Program) -> None:
@@ -383,25 +366,6 @@ def test_what_a_cut_refuses(change: dict[str, Any], flags: dict[str, Any], messa
     frame = FRAME.with_columns(pl.Series(name, values) for name, values in change.items())
     with pytest.raises((ValueError, DataError), match=message):
         rb.split_by_time(frame, **(COLUMNS | flags))
-
-
-def test_a_factorisation_selects_its_epoch_on_users_and_items_that_came_later() -> None:
-    late = pl.DataFrame({"user": ["a-new", "z-new", "u1"], "item": ["i3", "new", "a-new"], "stars": 1, "when": 24})
-    frame = pl.concat([interactions(0).filter(pl.col("when") < 24), late], how="vertical_relaxed")
-    split = rb.split_by_time(frame.with_columns(pl.lit(1).alias("stars")), **COLUMNS, at=24, validation_share=0.2)
-    assert {"a-new", "z-new"} <= set(split.test.topics) - set(split.training.topics)
-    for sampling in ("uniform", "popularity"):
-        ranker = rb.train_ranker(
-            split.training,
-            split.test,
-            loss="BPR",
-            model="matrix-factorization",
-            negatives=2,
-            negative_sampling=sampling,
-            unknown="mean",
-            epochs=3,
-        )
-        assert ranker.record["validation"] > 0
 
 
 def test_what_leaving_the_last_out_refuses(tmp_path: Path) -> None:

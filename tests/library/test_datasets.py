@@ -44,7 +44,7 @@ def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     rated |= {"scale": {"lowest": 0.5, "highest": 5}, "sizes": {"topics": 2, "rows": 3}}
     monkeypatch.setattr(datasets, "table", lambda: {"planted": planted, "rated": rated})
     (tmp_path / "mirror").mkdir()
-    pack(tmp_path / "mirror/planted.zip", {f"Sets/{n}": crlf(letor(k)) for k, n in enumerate(PARTS)})
+    pack(tmp_path / "mirror/planted.zip", {f"Sets/{n}": letor(k).replace("\n", "\r\n") for k, n in enumerate(PARTS)})
     pack(tmp_path / "mirror/rated.zip", {"r.dat": RATINGS})
     return planted
 
@@ -53,10 +53,6 @@ def pack(path: Path, members: dict[str, str]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-
-
-def crlf(text: str) -> str:
-    return text.replace("\n", "\r\n")
 
 
 @pytest.mark.usefixtures("row")

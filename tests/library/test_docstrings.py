@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import rankbound as rb
+from rankbound import clicks, recommendations
 from rankbound.bounds.base import kinds as bounds
 from rankbound.losses import KINDS as LOSSES
 from rankbound.metrics import KINDS as METRICS
@@ -23,6 +24,12 @@ FUNCTIONS = [name for name in rb.__all__ if inspect.isfunction(getattr(rb, name)
 EXPORTED: list[type] = [getattr(rb, name) for name in rb.__all__ if inspect.isclass(getattr(rb, name))]
 REGISTERED: list[type] = [*METRICS.values(), NormalizedRBP, RankSum, *LOSSES.values(), *bounds().values()]
 CLASSES = [*EXPORTED, *REGISTERED]
+OF_MODULES = [
+    member
+    for module in (clicks, recommendations)
+    for name, member in vars(module).items()
+    if not name.startswith("_") and getattr(member, "__module__", "") == module.__name__ and inspect.getdoc(member)
+]
 
 SECTIONS = ("Args", "Attributes", "Returns", "Raises")
 SOURCE = re.compile(r"\([^()]*\b(?:19|20)\d\d\b[^()]*\)|\(thesis (?:eqs?|sec)\.")
@@ -53,7 +60,7 @@ METHODS = [
 ]
 
 
-def named(classes: list[type]) -> Any:
+def named(classes: list[Any]) -> Any:
     return pytest.mark.parametrize("kind", classes, ids=lambda kind: kind.__name__)
 
 
@@ -130,11 +137,11 @@ def test_a_method_explains_its_arguments_and_result(kind: type, name: str, membe
     assert ("Returns" in sections) is gives or "The results are" in of_class
 
 
-@pytest.mark.parametrize("of", [*(getattr(rb, name) for name in FUNCTIONS), *CLASSES], ids=lambda of: of.__name__)
-def test_examples_run(of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@named([*(getattr(rb, name) for name in FUNCTIONS), *CLASSES, *OF_MODULES])
+def test_examples_run(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     known = {"rb": rb, "np": np, "torch": torch}
-    example = doctest.DocTestParser().get_doctest(inspect.getdoc(of) or "", known, of.__name__, None, 0)
+    example = doctest.DocTestParser().get_doctest(inspect.getdoc(kind) or "", known, kind.__name__, None, 0)
     printed: list[str] = []
     doctest.DocTestRunner().run(example, out=printed.append)
     assert not printed, "".join(printed)

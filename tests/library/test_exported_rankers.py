@@ -18,11 +18,9 @@ from tests.library.test_ranker import planted
 
 RECIPES: list[dict[str, Any]] = [
     {"model": "linear"},
-    {"model": "mlp", "hidden": (5, 3), "activation": "tanh"},
-    {"model": "linear", "scale": "none"},
-    {"model": "mlp", "hidden": (4,), "scale": "query"},
-    {"model": "mlp", "hidden": (4,), "missing_features": "indicator"},
-    {"model": "linear", "missing_features": "mean", "scale": "query"},
+    {"model": "mlp", "hidden": (5, 3), "activation": "tanh", "scale": "none"},
+    {"model": "mlp", "hidden": (4,), "missing_features": "indicator", "scale": "query"},
+    {"model": "linear", "missing_features": "mean"},
     {"model": "ranksvm"},
     {"model": "rankboost"},
 ]

@@ -15,16 +15,8 @@ import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
-from rankbound.training import trainer
+from rankbound.training import pairs, trainer
 from rankbound.training.models import MLP, Factorization, score_pairs
-from rankbound.training.pairs import (
-    Vocabulary,
-    epoch_negatives,
-    folds_within,
-    held_out_within,
-    sorted_pairs,
-    with_negatives,
-)
 from rankbound.training.trainer import WORTH_THREADS, Part, threads_for
 from tests.library.conftest import Program
 from tests.library.planted_ratings import frame, lists_of, ratings
@@ -49,34 +41,10 @@ def bytes_of(ranker: rb.Ranker, path: Path) -> bytes:
 
 # What is learned
 @pytest.mark.parametrize(
-    "learned",
-    [
-        {"negatives": 2, "unknown": "mean"},
-        *(pytest.param(one, marks=pytest.mark.long) for one in ({}, {"loss": "RankNet", "bias": "none"})),
-    ],
-)
-def test_what_is_planted_is_recovered(learned: dict[str, Any]) -> None:
-    """From relevant items alone, with negatives, better than chance."""
-    tested, known = PLANTED.lists(PLANTED.tested), PLANTED.known
-    known = known & (PLANTED.relevant > 0) if "negatives" in learned else known
-    ranker = rb.train_ranker(PLANTED.lists(known), **{**QUICK, "epochs": 60, "learning_rate": 0.03, **learned})
-    popularity = np.broadcast_to((PLANTED.relevant * PLANTED.known).sum(0), PLANTED.utility.shape)
-    runs = [
-        PLANTED.run(np.random.default_rng(0).random(PLANTED.utility.shape)),
-        *([] if "negatives" in learned else [PLANTED.run(popularity.astype(float))]),
-        ranker.score_lists(tested),
-        PLANTED.run(PLANTED.utility),
-    ]
-    values = [rb.evaluate_run(run, tested, "nDCG").means()["nDCG"] for run in runs]
-    for worse, better in pairwise(values):
-        assert better > worse + 0.03, values
-    assert values[-2] > values[0] + 0.1
-
-
-@pytest.mark.parametrize(
     "recipe",
     [
         {"loss": "ListNet"},
+        {"loss": "RankNet", "bias": "none"},
         {"loss": "CLiMF"},
         {"loss": "TFMAP"},
         {"loss": "LambdaRank"},
@@ -93,24 +61,6 @@ def test_the_methods_of_the_page_learn_what_is_planted(recipe: dict[str, Any]) -
     found = rb.evaluate_catalogue(ranker, tested, "AP", exclude=relevant).means()["AP"]
     random = rb.train_ranker(relevant, **settings | {"learning_rate": 1e-12, "epochs": 1})
     assert found > 1.15 * rb.evaluate_catalogue(random, tested, "AP", exclude=relevant).means()["AP"]
-
-
-def test_listrank_mf_is_listnet_of_logistic_scores() -> None:
-    """Shi, Larson and Hanjalic, RecSys 2010: cross-entropy of the chances to be first, without the penalty."""
-    ratings, scores = np.array([0.2, 1.0, 0.6]), np.array([-0.4, 0.3, 1.2])
-    bounded = 1 / (1 + np.exp(-scores))
-    target, chance = (np.exp(values) / np.exp(values).sum() for values in (ratings, bounded))
-    found = rb.loss("ListNet")(torch.sigmoid(torch.from_numpy(scores)), ratings, [0, 3])
-    assert float(found) == pytest.approx(-float(target @ np.log(chance)), rel=1e-12)
-
-
-def test_an_item_bias_alone_is_popularity() -> None:
-    """Without effects of users, one number for each item is all there is to learn."""
-    relevant = np.repeat(np.arange(8)[None] % 3, 40, axis=0)
-    lists = PLANTED.lists(np.ones((40, 8), bool), relevance=relevant.reshape(-1))
-    ranker = rb.train_ranker(lists, **{**QUICK, "epochs": 40}, validation_share=0)
-    values = rb.evaluate_run(ranker.score_lists(lists), lists, "nDCG").values["nDCG"]
-    assert values.min() > 0.99
 
 
 def test_scores_are_products_and_biases_with_the_kernel_and_without_and_means_for_unknown_names() -> None:
@@ -154,9 +104,7 @@ def test_seeds_and_files_give_the_same_ranker_back_whatever_the_order_of_rows(tm
     assert other != same[0]
     ranker, loaded = rankers[-1], rb.load(path)
     assert scores_of(loaded.score_lists(rb.read_lists(shuffled))) == scores_of(ranker.score_lists(lists))
-    assert (loaded.recipe, loaded.record, loaded.feature_names) == (ranker.recipe, ranker.record, [])
-    assert loaded.vocabulary.topics.to_list() == ranker.vocabulary.topics.to_list() == sorted(lists.topics)
-    assert loaded.vocabulary.items.to_list() == ranker.vocabulary.items.to_list()
+    assert loaded.vocabulary.topics.to_list() == sorted(lists.topics)
 
 
 # Held-out items, folds and negatives
@@ -170,7 +118,7 @@ def pairs_of(sizes: list[int], seed: int = 0) -> tuple[Any, Any, Any]:
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9])
 def test_every_topic_and_label_gives_its_share_and_everything_stays_known(share: float) -> None:
     topics, items, relevance = pairs_of([1, 2, 5, 20, 39, 40])
-    held = held_out_within(topics, items, relevance, share, seed=0)
+    held = pairs.held_out_within(topics, items, relevance, share, seed=0)
     for index in (topics, items):
         assert set(index[~held]) == set(index)
     for topic in range(6):
@@ -186,20 +134,20 @@ def test_every_topic_and_label_gives_its_share_and_everything_stays_known(share:
 @pytest.mark.parametrize("folds", [2, 5])
 def test_folds_share_every_topic_and_label(folds: int) -> None:
     topics, _, relevance = pairs_of([1, 3, 20, 39, 40])
-    fold = folds_within(topics, relevance, folds, seed=0)
+    fold = pairs.folds_within(topics, relevance, folds, seed=0)
     assert set(fold) == set(range(folds))
     for topic in range(5):
         for label in (None, 0, 1, 2):
             own = (topics == topic) & (True if label is None else relevance == label)
             counts = np.bincount(fold[own], minlength=folds)
             assert counts.max() - counts.min() <= 1
-    assert not np.array_equal(fold, folds_within(topics, relevance, folds, seed=1))
+    assert not np.array_equal(fold, pairs.folds_within(topics, relevance, folds, seed=1))
 
 
 @pytest.mark.parametrize("per_relevant", [1, 3, 50])
 def test_negatives_are_items_that_the_topic_lacks(per_relevant: int) -> None:
     lists = small()
-    drawn = with_negatives(lists, per_relevant, seed=0)
+    drawn = pairs.with_negatives(lists, per_relevant, seed=0)
     assert drawn.topics == lists.topics
     catalogue = set(lists.items)
     for place, (old, new) in enumerate(zip(pairwise(lists.offsets), pairwise(drawn.offsets), strict=True)):
@@ -220,31 +168,28 @@ def test_negatives_are_uniform(dense: float, monkeypatch: pytest.MonkeyPatch) ->
     topics = 4000
     items, sizes, n = [*["a"] * topics, *"bcdef"], [*[1] * topics, 5], topics + 5
     lists = lists_of(sizes, np.ones(n, int), np.empty((n, 0)), (), items=items)
-    drawn = frame(with_negatives(lists, 1, seed=0)).filter(pl.col("relevance") == 0)
+    drawn = frame(pairs.with_negatives(lists, 1, seed=0)).filter(pl.col("relevance") == 0)
     counts = drawn.filter(pl.col("topic") != f"q{topics}")["item"].value_counts()["count"]
     assert len(counts) == 5
     assert counts.sum() == topics
     assert abs(counts - topics / 5).max() < 5 * (topics * 0.16) ** 0.5
 
 
-SAMPLED = [("uniform", 1), ("popularity", 3), ("in-batch", 2)]
-
-
-def part_of(lists: JudgedLists) -> tuple[Part, Vocabulary]:
-    vocabulary = Vocabulary.of_lists(lists)
-    topics, items, order = sorted_pairs(lists, vocabulary)
+def part_of(lists: JudgedLists) -> tuple[Part, pairs.Vocabulary]:
+    vocabulary = pairs.Vocabulary.of_lists(lists)
+    topics, items, order = pairs.sorted_pairs(lists, vocabulary)
     columns = map(torch.from_numpy, (np.unique(topics), items, lists.relevance[order]))
     limits = Lists.of_sizes(torch.from_numpy(np.bincount(topics)))
     return Part(vocabulary.topics.to_list(), *columns, limits), vocabulary
 
 
-@pytest.mark.parametrize(("how", "negatives"), SAMPLED)
+@pytest.mark.parametrize(("how", "negatives"), [("uniform", 1), ("popularity", 3), ("in-batch", 2)])
 def test_negatives_of_an_epoch_are_new_items_that_the_topic_lacks(how: str, negatives: int) -> None:
     """Those of a batch are relevant items of its other topics; a topic that has all of them gets none."""
     part, vocabulary = part_of(small())
     recipe = rb.Recipe(model="matrix-factorization", negatives=negatives, negative_sampling=how, batch_size=5)
     drawn, n_items = list[list[int]](), len(vocabulary.items)
-    draws = epoch_negatives(part, n_items, recipe)
+    draws = pairs.epoch_negatives(part, n_items, recipe)
     own = [set(part.items[slice(*limits)].tolist()) for limits in pairwise(part.lists.offsets.tolist())]
     relevant = [set(items[labels > 0].tolist()) for items, labels in split(part)]
     for _ in range(3):
@@ -284,7 +229,7 @@ def test_negatives_of_an_epoch_are_as_frequent_as_they_should_be(how: str) -> No
     lists = lists_of([1] * 2400, np.ones(2400, int), np.empty((2400, 0)), (), items=names)
     part, vocabulary = part_of(lists)
     recipe = rb.Recipe(model="matrix-factorization", negatives=2, negative_sampling=how, batch_size=2400)
-    epoch = next(epoch_negatives(part, len(vocabulary.items), recipe))
+    epoch = next(pairs.epoch_negatives(part, len(vocabulary.items), recipe))
     of_a = [items[1:] for items, _ in split(epoch) if int(items[0]) == 0]
     share = float((torch.cat(of_a) == 1).double().mean())
     assert share == pytest.approx(0.5 if how == "uniform" else 0.75, abs=0.04)
@@ -306,7 +251,7 @@ def test_all_ways_of_negatives_train_repeatedly_and_validate(how: str, tmp_path:
         assert 0 < with_later.record["validation"] < 1
     tested = rb.cross_validate(lists, 2, **recipe)
     assert {*tested.judged.relevance.tolist()} == {0, 1}
-    assert len(tested.judged.items) == len(with_negatives(lists, 3, 0).items)
+    assert len(tested.judged.items) == len(pairs.with_negatives(lists, 3, 0).items)
     assert tested.evaluate("PairAccuracy").means()["PairAccuracy"] > 0.51
 
 
@@ -413,7 +358,6 @@ def test_train_and_score_a_table_of_ratings(tmp_path: Path, monkeypatch: pytest.
     assert f"trained on {len(lists)} topics, " in shown
     assert "matrix-factorization model: epoch" in shown
     ranker = rb.train_ranker(lists, **QUICK, seed=5)
-    assert bytes_of(ranker, Path("same.safetensors")) == Path("m.safetensors").read_bytes()
     for out in ("run.txt", "run.csv"):
         program(f"score m.safetensors ratings.csv {columns} --out {out}")
         assert scores_of(rb.read_run(out)) == pytest.approx(scores_of(ranker.score_lists(lists)), abs=1e-9)

@@ -19,16 +19,17 @@ from rankbound.rankers import Columns, Performance, Selection
 from rankbound.rankers.ensembles import BINS, fit_adarank, fit_rankboost, potentials, thresholds
 from rankbound.rankers.linear import Pairs, Violations, fit_coordinate_ascent, fit_subset_ranking, pass_of_prank, solve
 from rankbound.texts import derive_seed
-from rankbound.training.recipe import FITTED_MODELS
+from rankbound.training.recipe import CHOICES, COUNTED, FITTED_MODELS, PAIR_MODELS
 from tests.library.conftest import Program
 from tests.library.pages import programs
-from tests.library.planted_ratings import frame, lists_of
+from tests.library.planted_ratings import frame, lists_of, ratings
 from tests.library.refusals import problems, refusals
 from tests.library.test_ranker import planted, value
 
 SIZES = (4, 1, 9, 0, 17, 6)
 NDCG, AP = rb.metric("nDCG"), rb.metric("AP")
 UNBOUNDED = rb.bound("none")
+RATED = ratings(users=20, items=15)
 
 
 def columns_of(seed: int = 0, n_features: int = 5, sizes: tuple[int, ...] = SIZES, **given: Any) -> Columns:
@@ -294,7 +295,7 @@ def test_sweeps_of_a_start_never_lose_and_a_seed_repeats_them() -> None:
 
 # Subset ranking
 @pytest.mark.parametrize("top", [1, 3, 10])
-def test_subset_ranking_minimises_what_it_states_and_this_bounds_the_lost_dcg(top: int) -> None:
+def test_subset_ranking_minimises_what_it_states(top: int) -> None:
     columns = columns_of(3, sizes=(4, 1, 9, 17, 6))
     gains, offsets = 2**columns.relevance - 1, columns.offsets
 
@@ -313,17 +314,12 @@ def test_subset_ranking_minimises_what_it_states_and_this_bounds_the_lost_dcg(to
     rounds = Rounds()
     fit_subset_ranking(columns, rounds, cost=2.0, top=top, epochs=100)
     weights, random = rounds.model["weights"], np.random.default_rng(0)
-    constants = np.linspace(-3, 8, 4_401)
+    constants = np.linspace(-3, 8, 2_201)
     reached = min(objective(weights, constant) for constant in constants)
     assert rounds.losses[-1] == pytest.approx(reached, rel=1e-5)
-    for _ in range(50):
+    for _ in range(20):
         other = weights + random.normal(size=5) * random.choice([1e-3, 1e-1])
-        assert min(objective(other, constant) for constant in constants[::40]) >= rounds.losses[-1] - 1e-9
-    dcg, discounts = rb.metric(f"DCG@{top}"), 1 / np.log2(np.arange(top) + 2)
-    for size in (0.01, 0.3, 1, 4):
-        scores = gains + size * random.normal(size=len(gains))
-        lost = dcg(gains, columns.relevance, offsets) - dcg(scores, columns.relevance, offsets)
-        assert (np.asarray(lost) <= np.sqrt(2 * (discounts**2).sum() * np.array(losses(scores))) + 1e-9).all()
+        assert min(objective(other, constant) for constant in constants[::20]) >= rounds.losses[-1] - 1e-9
 
 
 # PRank
@@ -347,23 +343,6 @@ def test_steps_of_prank_are_those_of_the_paper(each_way: None) -> None:
     assert (thresholds.tolist(), totals) == (b, (distance, count))
 
 
-def test_mistakes_of_prank_are_bounded(each_way: None) -> None:
-    for seed in range(5):
-        random = np.random.default_rng(seed)
-        direction, limits = random.normal(size=3), np.array([-0.5, 0.1, 0.6])
-        unit = np.sqrt(direction @ direction + limits @ limits)
-        rows = random.normal(size=(2_000, 3)).astype(np.float32)
-        margins = (rows @ direction)[:, None] - limits
-        rows, margins = (values[np.abs(margins).min(1) > 0.1] for values in (rows, margins))
-        gamma, radius = np.abs(margins).min() / unit, np.linalg.norm(rows, axis=1).max()
-        grades, weights, thresholds = (margins > 0).sum(1), np.zeros(3), np.zeros(3)
-        distance = moves = 0.0
-        for _ in range(20):
-            more = pass_of_prank(rows, grades, random.permutation(len(rows)), weights, thresholds)
-            distance, moves = distance + more[0], moves + more[1]
-        assert 0 < distance <= moves <= 3 * (radius**2 + 1) / gamma**2
-
-
 # Trees
 @pytest.mark.parametrize("classification", ["multiclass", "ordinal"])
 def test_mcrank_ranks_by_expected_grades(classification: str) -> None:
@@ -383,18 +362,6 @@ def test_mcrank_ranks_by_expected_grades(classification: str) -> None:
             next_one = above[place + 1] if place + 1 < len(grades) else 0.0
             expected += grade * (above[place] - next_one)
     np.testing.assert_allclose(ranker.score(lists.features), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_wrong_classes_bound_the_lost_dcg() -> None:
-    random, dcg, n = np.random.default_rng(0), rb.metric("DCG"), 9
-    discounts = 1 / np.log2(np.arange(n) + 2)
-    spread = np.sqrt(2 * (discounts**2).sum() - 2 * n * np.prod(discounts ** (2 / n)))
-    for share in (0.0, 0.1, 0.5, 1.0):
-        truth = random.integers(0, 5, (200, n))
-        classes = np.where(random.random((200, n)) < share, random.integers(0, 5, (200, n)), truth)
-        flat = np.arange(201) * n
-        lost = dcg(truth.ravel(), truth.ravel(), flat) - dcg(classes.ravel(), truth.ravel(), flat)
-        assert (np.asarray(lost) <= 15 * spread * np.sqrt((classes != truth).sum(1)) + 1e-9).all()
 
 
 @pytest.mark.parametrize("model", ["mart", "lambdamart", "random-forest"])
@@ -423,17 +390,9 @@ def test_bounds_change_boosted_trees() -> None:
 @pytest.mark.parametrize(
     ("model", "least"),
     [
-        ("ranksvm", 0.98),
-        ("adarank", 0.84),
-        ("rankboost", 0.95),
-        ("coordinate-ascent", 0.98),
-        ("subset-ranking", 0.98),
-        ("prank", 0.98),
-        ("mart", 0.97),
-        ("lambdamart", 0.96),
-        ("random-forest", 0.93),
-        ("mcrank", 0.96),
-        ("boosted-trees", 0.96),
+        *(("ranksvm", 0.98), ("coordinate-ascent", 0.98), ("subset-ranking", 0.98), ("prank", 0.98)),
+        *(("mart", 0.97), ("lambdamart", 0.96), ("mcrank", 0.96), ("boosted-trees", 0.96), ("rankboost", 0.95)),
+        *(("random-forest", 0.93), ("adarank", 0.84)),
     ],
 )
 def test_what_is_planted_is_learned(model: str, least: float, scale: str) -> None:
@@ -463,22 +422,27 @@ def test_the_validation_chooses_the_cost_and_weights_of_lists_count() -> None:
         np.testing.assert_allclose(weighted.score(lists.features), alone.score(lists.features), rtol=1e-4, atol=1e-3)
 
 
-def test_they_are_cross_validated_and_compared(program: Program, tmp_path: Path) -> None:
-    for model in FITTED_MODELS:
-        tested = rb.cross_validate(planted(), folds=2, model=model, epochs=5)
-        assert tested.evaluate("nDCG").means()["nDCG"] > 0.75
-    frame(planted()).write_csv(tmp_path / "lists.csv")
-    for model, names in FITTED_MODELS.items():
-        trained = program(f"train {tmp_path}/lists.csv --model {model} --epochs 5 --out {tmp_path}/model.safetensors")
-        assert (
-            f"loss nDCG, {model} model: epoch" in trained if "loss" in names else f"\n{model} model: epoch" in trained
-        )
-    assert re.search(
-        r"ranksvm model: epoch \d, cost 1\n",
-        program(f"train {tmp_path}/lists.csv --model ranksvm --epochs 5 --out {tmp_path}/a.safetensors --cost 1"),
-    )
-    tested_text = program(f"cross-validate {tmp_path}/lists.csv --model rankboost --epochs 5 --folds 2 -m nDCG")
-    assert tested_text.startswith("features") or "rankboost, 2 folds" in tested_text
+@pytest.mark.parametrize("model", CHOICES["model"])
+def test_every_model_is_trained_by_the_command_line_and_across_folds(
+    model: str, tmp_path: Path, program: Program
+) -> None:
+    lists = RATED.lists(RATED.known) if model in PAIR_MODELS else planted()
+    own: dict[str, Any] = {"ranksvm": {"cost": 1}, "attention": {"blocks": 1}}
+    is_fitted = model in FITTED_MODELS or model in COUNTED
+    options = {"epochs": 4, **({} if is_fitted else {"learning_rate": 0.05}), **own.get(model, {})}
+    path, out = tmp_path / "lists.csv", tmp_path / "model.safetensors"
+    frame(lists).write_csv(path)
+    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+    shown = program(f"train {path} --model {model} {flags} --out {out}")
+    loss = "" if is_fitted and "loss" not in FITTED_MODELS.get(model, ()) else "loss nDCG, "
+    assert f"\n{loss}{model} model" in shown
+    assert model != "ranksvm" or re.search(r"ranksvm model: epoch \d, cost 1\n", shown)
+    ranker, loaded = rb.train_ranker(lists, model=model, **options), rb.load(out)
+    assert loaded.recipe == ranker.recipe
+    np.testing.assert_array_equal(loaded.score_lists(lists).scores, ranker.score_lists(lists).scores)
+    tested = rb.cross_validate(lists, 2, model=model, **options)
+    assert len(tested.run.items) == len(lists.items)
+    assert tested.evaluate("nDCG").means()["nDCG"] > 0.5
 
 
 test_what_has_no_meaning_is_refused = refusals(

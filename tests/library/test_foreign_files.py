@@ -24,7 +24,8 @@ import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io.text_files import PACKINGS
 from tests.library.conftest import Program
-from tests.library.refusals import refusals
+from tests.library.planted_ratings import table_of
+from tests.library.refusals import problems, refusals
 
 Table = dict[str, dict[str, float]]
 
@@ -36,13 +37,6 @@ RANKS = "q1 a 1\nq1 b 2\n02 c 1\n"
 JUDGED: Table = {"q1": {"a": 2, "b": 0}, "02": {"c": 1}}
 QRELS = "q1 0 a 2\nq1 0 b 0\n02 0 c 1\n"
 BEIR = "query-id\tcorpus-id\tscore\nq1\ta\t2\nq1\tb\t0\n02\tc\t1\n"
-
-
-def table_of(lists: Any) -> Table:
-    values = (lists.scores if isinstance(lists, rb.Run) else lists.marked()).tolist()
-    pairs = list(zip(lists.items, values, strict=True))
-    limits = zip(lists.offsets[:-1], lists.offsets[1:], strict=True)
-    return {topic: dict(pairs[start:stop]) for topic, (start, stop) in zip(lists.topics, limits, strict=True)}
 
 
 def of_ranx(kind: str, table: Table | dict[str, dict[str, int]]) -> Any:
@@ -74,29 +68,8 @@ def records(table: Table, topic: str, item: str, value: str) -> list[dict[str, A
 
 
 RUNS: list[tuple[str, str, Any]] = [
-    ("tabs", "r.txt", TREC.replace(" ", "\t")),
-    ("several spaces", "r.txt", TREC.replace(" ", "   ")),
-    ("tabs and spaces", "r.txt", TREC.replace(" Q0 ", "\t Q0 \t")),
-    ("the ends of lines of Windows", "r.txt", TREC.replace("\n", "\r\n")),
-    ("no last end of line", "r.txt", TREC[:-1]),
+    *((what, *row) for what, row in problems("runs of other tools").items()),
     ("a byte order mark", "r.txt", "\ufeff" + TREC),
-    ("comments", "r.txt", f"# made by a tool\n#q9 q9\n{TREC}  # 1 2 3 4 5\n"),
-    ("a comment of as many words", "r.txt", f"# as a comment may be\n{TREC}"),
-    ("blank lines", "r.txt", f"\n{TREC}\n\n"),
-    ("exponents", "r.txt", TREC.replace("500", "5E+2").replace("0.25", "2.5e-1").replace("1.5", "+1.5")),
-    ("no tag", "r.txt", TREC.replace(" x", "")),
-    ("no tag, 0 for Q0", "r.txt", TREC.replace(" x", "").replace("Q0", "0")),
-    ("another name", "run.bm25.trec_eval", TREC),
-    ("a .tsv without names", "r.tsv", TREC.replace(" ", "\t")),
-    ("three columns with fractions", "r.txt", "q1 a 1.5\nq1 b 0.25\n02 c 500\n"),
-    ("three columns with names", "r.txt", "qid docno score\nq1 a 1.5\nq1 b 0.25\n02 c 500\n"),
-    ("names in another order", "r.txt", "# names\nScore\tquery_id doc_id\n1.5 q1 a\n.25 q1 b\n5e2 02 c\n"),
-    ("names of ir_measures", "r.csv", "query_id,doc_id,score\nq1,a,1.5\nq1,b,0.25\n02,c,500\n"),
-    ("names of PyTerrier", "r.csv", "qid,docno,rank,score,query\nq1,a,0,1.5,x\nq1,b,1,0.25,x\n02,c,0,500,y\n"),
-    ("names of ranx", "r.csv", "q_id,doc_id,score\nq1,a,1.5\nq1,b,0.25\n02,c,500\n"),
-    ("names of recommenders", "r.csv", "userID,itemID,prediction\nq1,a,1.5\nq1,b,0.25\n02,c,500\n"),
-    ("names in capitals", "r.tsv", "Topic\tItem\tScore\nq1\ta\t1.5\nq1\tb\t0.25\n02\tc\t500\n"),
-    ("JSON of dictionaries", "r.json", json.dumps(RUN)),
     ("JSON of records", "r.json", json.dumps(records(RUN, "qid", "docid", "score"))),
     ("JSON of a record with lists", "r.json", '[{"qid": "q1", "docids": ["a", "b"], "scores": [1.5, 0.25]}, '
      '{"qid": "02", "docids": ["c"], "scores": [500]}]'),
@@ -113,37 +86,12 @@ RUNS: list[tuple[str, str, Any]] = [
                                ("JSON", "r.jsonl", lines(RUN)))),
     ("packed under another name", "r.txt", bz2.compress(TREC.encode())),
 ]  # fmt: skip
-
-ORDERED: list[tuple[str, str, str, str | None]] = [
-    ("MS MARCO's ranks", "r.tsv", RANKS.replace(" ", "\t"), "msmarco"),
-    ("MS MARCO's ranks, packed", "r.txt.gz", RANKS, "msmarco"),
-    ("ranks with names", "r.tsv", "qid\tpid\trank\n" + RANKS.replace(" ", "\t"), None),
-    ("ranks with names in text", "r.txt", "qid pid rank\n" + RANKS, None),
-    ("ranks in a table", "r.csv", "query,doc,rank\n" + RANKS.replace(" ", ","), None),
-    ("four columns", "r.txt", RANKS.replace("\n", " tag\n"), "topic item rank tag"),
-    ("names of other tools", "r.txt", RANKS, "qid pid rank"),
-]
-
 QRELS_FILES: list[tuple[str, str, Any]] = [
-    ("tabs", "q.txt", QRELS.replace(" ", "\t")),
+    *((what, *row) for what, row in problems("judgements of other tools").items()),
     ("spaces, Windows and a mark", "q.txt", "\ufeff" + QRELS.replace(" ", "  ").replace("\n", "\r\n")),
-    ("tabs and spaces", "q.txt", " q1  0 a   2 \r\n\r\nq1 0\tb +0\r\n02 0 c 1"),
-    ("topics in turn", "q.txt", "q1 0 a 2\n02 0 c 1\nq1 0 b 0\n"),
-    ("comments", "q.txt", f"# qrels\n#x\n{QRELS}"),
-    ("whole numbers with a point", "q.txt", QRELS.replace(" 2\n", " 2.0\n").replace(" 1\n", " 1e0\n")),
-    ("MS MARCO's .tsv", "qrels.dev.small.tsv", QRELS.replace(" ", "\t")),
-    ("a .tsv with spaces", "q.tsv", QRELS),
-    ("three columns", "q.txt", QRELS.replace(" 0 ", " ")),
-    ("three columns in a .tsv", "q.tsv", QRELS.replace(" 0 ", " ").replace(" ", "\t")),
-    ("BEIR's", "qrels.tsv", BEIR),
-    ("BEIR's under another name", "qrels.txt", BEIR),
     ("a table after a mark", "q.csv", "\ufeff" + BEIR.replace("\t", ",")),
     ("a packed table under another name", "q.csv", gzip.compress(BEIR.replace("\t", ",").encode())),
     ("BEIR's, packed", "qrels.tsv.bz2", bz2.compress(BEIR.encode())),
-    ("names of ir_measures", "q.csv", "query_id,doc_id,relevance,iteration\nq1,a,2,0\nq1,b,0,0\n02,c,1,0\n"),
-    ("names of ranx", "q.csv", "q_id,doc_id,score\nq1,a,2\nq1,b,0\n02,c,1\n"),
-    ("labels", "q.csv", "qid,query,docno,label\nq1,x,a,2\nq1,x,b,0\n02,y,c,1\n"),
-    ("JSON", "q.json", json.dumps(JUDGED)),
     ("JSON lines of records", "q.jsonl", lines(*records(JUDGED, "qid", "docid", "rel"))),
     ("JSON of a line a topic", "q.ndjson.gz", gzip.compress(lines(*({t: i} for t, i in JUDGED.items())).encode())),
     ("parquet with lists", "q.parquet", pa.table({"query_id": ["q1", "02"], "items": [["a", "b"], ["c"]],
@@ -165,10 +113,8 @@ def test_runs_as_others_write_them(name: str, content: Any, tmp_path: Path) -> N
     assert table_of(rb.read_run(written(tmp_path / name, content))) == RUN
 
 
-@pytest.mark.parametrize(("name", "text", "format"), [row[1:] for row in ORDERED], ids=[row[0] for row in ORDERED])
-def test_ranks_are_read_where_it_is_said_that_they_are(
-    name: str, text: str, format: str | None, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("name", "text", "format"), problems("ranks of other tools").values())
+def test_ranks_are_read_where_it_is_said_that_they_are(name: str, text: str, format: Any, tmp_path: Path) -> None:
     assert table_of(rb.read_run(written(tmp_path / name, text), format=format)) == RANKED
 
 
@@ -208,39 +154,18 @@ def test_fractions_are_grades(tmp_path: Path) -> None:
     assert table_of(rb.read_qrels(written(tmp_path / "q", "q 0 a 0.5\nq 0 b -2\n"))) == {"q": {"a": 0.5, "b": -1}}
 
 
-SAY = r": found three columns, .* ranks or scores: .* format='msmarco' or format='topic item score' .*--format"
-REFUSED: list[tuple[Callable[[Path], Any], str, str, str]] = [
-    (rb.read_run, "r.txt", RANKS, SAY),
-    (rb.read_run, "r.tsv", RANKS.replace(" ", "\t"), SAY),
-    (rb.read_run, "r.txt", "q a 1 0.5 7\n", ": found five columns, the second not Q0: name all of them, as in format="),
-    (rb.read_run, "r.txt", "q a 1 0.5 bm25\n", ", line 1: found score 'bm25', .* in lines of `topic Q0 item rank sco"),
-    (rb.read_run, "r.txt", "q a 1 0.5\n", ", line 1: found 4 fields, .*; name other columns, as in format="),
-    (rb.read_run, "r.txt", f"{TREC}#q1 Q0 z 9 0 x\n", ": found rows of topics '#q1' and 'q1': if the first ones are"),
-    (rb.read_run, "r.txt", TREC.replace("500", "inf"), ", line 3: found score 'inf', expected a finite number"),
-    (rb.read_run, "r.csv", "q,a,1\nq,b,2\n", ": there is no column 'topic'; .* the first line must name the columns"),
-    (rb.read_run, "r.csv", "qid,user_id,doc,score\n1,2,a,1\n", "columns 'qid' and 'user_id' may both be the topic"),
-    (rb.read_run, "r.csv", "qid,doc_id,docno,score\n1,2,a,1\n", "columns 'doc_id' and 'docno' may both be the item"),
-    (rb.read_run, "r.csv", "qid,doc,pred,prediction\n1,2,1,1\n", "'pred' and 'prediction' may both be the score; keep"),
-    (rb.read_run, "r.csv", "qid,doc,rank\n1,2,1.5\n", r": found rank 1\.5, expected whole numbers from 1"),
-    (rb.read_run, "r.jsonl", '{"q": {"a": 1}}\n{"q": {"b": 1}}\n', "'q' occurs more than once in one dictionary"),
-    (rb.read_run, "r.jsonl", '{"qid": 1, "docid": 2, "score": 1}\n{"qid": 1\n', "line 2: not readable as JSON"),
-    (rb.read_run, "r.jsonl", '{"qid": 1, "docid": 2, "score": NaN}\n', "found NaN, expected finite numbers"),
-    (rb.read_run, "r.json", '[{"qid": 1, "docids": [2, 3], "scores": [1]}]', "'docids' holds 2 entries, column 'scor"),
-    (rb.read_run, "r.json", "[]", "found other JSON, expected {topic: {item: number}}, or records"),
-    (rb.read_qrels, "q.tsv", BEIR.replace("\t2", "\t2.5"), ", line 2: column 'score' holds 2.5, expected whole"),
-    (rb.read_qrels, "q.txt", "q 0 1\nq 0 2\n", ": found three columns, of which the second is 0 throughout"),
-    (rb.read_qrels, "q.txt", "q 0 a 9007199254740993\n", r", line 1: found relevance '9007199254740993', .* 2\^53"),
-    (rb.read_qrels, "q.csv", "qid,docno,rel\n1,a,-0.5\n", ", line 2: column 'rel' holds -0.5, expected grades from 0"),
-    (rb.read_qrels, "q.csv", "qid,docno,rel,label\n1,a,1,1\n", "'rel' and 'label' may both be the relevance; name one"),
-    (lambda path: rb.read_run(path, format="msmarco"), "r.csv", "1,2,3\n", "format: found 'msmarco', but only text"),
-    (lambda path: rb.read_run(path, format="beir"), "r.txt", RANKS, "format: found 'beir', expected msmarco or trec"),
-    (lambda path: rb.read_run(path, format="topic item"), "r.txt", RANKS, "among them topic, item, and score or rank"),
-    (lambda path: rb.write_run(path, rb.read_run(RUN)), "r.parquet.zst", "", "parquet is already compressed"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("read", "name", "text", "message"), REFUSED)
+@pytest.mark.parametrize(
+    ("read", "name", "text", "message"),
+    [
+        *problems("two meanings of a file"),
+        (lambda path: rb.read_run(path, format="msmarco"), "r.csv", "1,2,3\n", "found 'msmarco', but only text"),
+        (lambda path: rb.read_run(path, format="beir"), "r.txt", RANKS, "found 'beir', expected msmarco or trec"),
+        (lambda path: rb.read_run(path, format="topic item"), "r.txt", RANKS, "topic, item, and score or rank"),
+        (lambda path: rb.write_run(path, rb.read_run(RUN)), "r.parquet.zst", "", "parquet is already compressed"),
+    ],
+)
 def test_two_meanings_are_refused_with_both(read: Any, name: str, text: str, message: str, tmp_path: Path) -> None:
+    read = getattr(rb, read) if isinstance(read, str) else read
     with pytest.raises((DataError, ValueError), match=message):
         read(written(tmp_path / name, text))
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
-from itertools import permutations, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ import pytest
 import rankbound as rb
 from rankbound import cli
 from rankbound.errors import DataError
-from rankbound.fusion import METHODS, NORMALISATIONS, PARAMETERS, Fusion
+from rankbound.fusion import METHODS, PARAMETERS, Fusion
 from rankbound.io.judged import Run
 from tests import fused_by_ranx
+from tests.library.planted_ratings import orders_of, table_of
+from tests.library.refusals import problems, refusals
 
 Nested = dict[str, dict[str, float]]
 
@@ -34,16 +36,10 @@ QRELS = {"q": {"c": 1, "e": 1}, "r": {"b": 2}}
 TEXTS = {"combgmnz": "combgmnz(gamma=2)", "rbc": "rbc(phi=0.8)"}
 
 
-def nested(run: Run) -> Nested:
-    parts = zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True)
-    items, scores = run.names.to_list(), run.scores.tolist()
-    return {topic: dict(zip(items[start:stop], scores[start:stop], strict=True)) for topic, start, stop in parts}
-
-
 def fused(runs: Any, name: str, **options: Any) -> Nested:
     if name in ("wsum", "wmnz", "mixed"):
         options.setdefault("weights", [0.5, 0.3, 0.2][: len(runs)])
-    return nested(rb.fuse(runs, TEXTS.get(name, name), **options))
+    return table_of(rb.fuse(runs, TEXTS.get(name, name), **options))
 
 
 @cache
@@ -57,7 +53,7 @@ def test_fused_scores_are_those_of_ranx(row: dict[str, Any]) -> None:
     known, method, weights = by_ranx(), row["method"], None
     if method in ("wsum", "wmnz", "mixed", "weighted borda"):
         method, weights = method.replace("weighted ", ""), list(fused_by_ranx.WEIGHTS)
-    found = nested(rb.fuse(known["runs"], method, normalise=row["normalise"], weights=weights))
+    found = table_of(rb.fuse(known["runs"], method, normalise=row["normalise"], weights=weights))
     expected = row["fused"]
     assert found.keys() == expected.keys()
     # Means and deviations are sums in another order; all else has ranx' digits.
@@ -83,18 +79,14 @@ def test_the_numbers_are_those_of_the_installed_ranx() -> None:
             assert now["fused"][topic] == pytest.approx(items, rel=1e-12)
 
 
-def orders(run: Nested) -> list[Nested]:
+def untied(run: Nested) -> list[Nested]:
     """Return the runs without ties that a run of ties stands for."""
-    ranked = []
-    for items in run.values():
-        every = [order for order in permutations(items) if sorted(order, key=lambda item: -items[item]) == list(order)]
-        ranked.append([{item: -float(place) for place, item in enumerate(order)} for order in every])
-    return [dict(zip(run, one, strict=True)) for one in product(*ranked)]
+    return [{t: {i: -float(at) for at, i in enumerate(order)} for t, order in one.items()} for one in orders_of(run)]
 
 
 @pytest.mark.parametrize("name", ["rrf", "rbc", "borda", "isr", "logn_isr", "log_isr"])
 def test_tied_items_have_the_mean_over_their_orders(name: str) -> None:
-    several = [fused(list(one), name) for one in product(*map(orders, RUNS))]
+    several = [fused(list(one), name) for one in product(*map(untied, RUNS))]
     means = {
         topic: {i: np.mean([one[topic][i] for one in several]) for i in items} for topic, items in several[0].items()
     }
@@ -120,17 +112,6 @@ def test_the_order_of_rows_and_the_kind_of_source_make_no_difference(name: str, 
     for source in sources:
         found = fused(source, name)
         assert {topic: pytest.approx(items, rel=1e-14) for topic, items in found.items()} == expected
-
-
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("normalise", [None, *NORMALISATIONS])
-def test_a_topic_is_fused_alone_as_among_others(name: str, normalise: str | None) -> None:
-    if normalise is not None and not (name.startswith("comb") or name in ("wsum", "wmnz", "mixed")):
-        pytest.skip("a method of ranks")
-    together = fused(RUNS, name, normalise=normalise)
-    for topic in ("q", "r"):
-        alone = fused([{topic: run.get(topic, {})} for run in RUNS], name, normalise=normalise)
-        assert alone[topic] == pytest.approx(together[topic], rel=1e-14)
 
 
 def majority(runs: list[Nested], topic: str) -> dict[str, float]:
@@ -177,7 +158,7 @@ def test_tuning_finds_the_grid_s_best_on_the_topics_that_it_is_given() -> None:
     others = qrels | {topic: dict.fromkeys(items, 1) for topic in topics[20:]}
     first, second = (rb.tune_fusion(noisy, "wsum", q, "AP", topics=training, step=0.5) for q in (qrels, others))
     assert first.tried == second.tried
-    assert nested(first(noisy)) == nested(second(noisy))
+    assert table_of(first(noisy)) == table_of(second(noisy))
 
 
 def test_the_least_mean_is_the_best_of_a_metric_of_which_less_is_better() -> None:
@@ -187,34 +168,17 @@ def test_the_least_mean_is_the_best_of_a_metric_of_which_less_is_better() -> Non
     assert fusion.tried[str(fusion)] == min(fusion.tried.values()) < max(fusion.tried.values())
 
 
-REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "one run": ([RUNS[0]], {}, "runs: found 1 run, expected two or more"),
-    "a run": (RUNS[0], {}, "found one run, {topic: {item: score}}"),
-    "a path": ("run.txt", {}, "runs: found str, expected a list"),
-    "unknown": (RUNS, {"method": "rff"}, "Did you mean rrf"),
-    "parameter": (RUNS, {"method": "rrf(phi=1)"}, "found phi, expected k"),
-    "cut-off": (RUNS, {"method": "rrf@10"}, "found a cut-off, expected k"),
-    "range": (RUNS, {"method": "rrf(k=-1)"}, "found k=-1, expected a number from 0"),
-    "needs": (RUNS, {"method": "rbc"}, "rbc needs phi"),
-    "normalise": (RUNS, {"method": "combsum", "normalise": "minmax"}, "expected one of none, min-max"),
-    "of ranks": (RUNS, {"method": "rrf", "normalise": "max"}, "takes ranks alone"),
-    "no weights": (RUNS, {"method": "wsum"}, "expected one per run"),
-    "two weights": (RUNS, {"method": "wsum", "weights": [1, 2]}, "expected 3 numbers from 0"),
-    "below 0": (RUNS, {"method": "wsum", "weights": [1, 2, -1]}, "expected 3 numbers from 0"),
-    "weights": (RUNS, {"method": "combmnz", "weights": [1, 2, 3]}, "expected wsum, wmnz or mixed"),
-    "infinite": (
-        [RUNS[0], Run(topics=["q"], items=["a"], scores=[np.inf], offsets=[0, 1])],
-        {},
-        "found inf in topic q",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_has_no_meaning_is_refused(case: str) -> None:
-    runs, options, message = REFUSED[case]
-    with pytest.raises(ValueError, match=re.escape(message)):
-        rb.fuse(runs, **options)
+INFINITE = Run(topics=["q"], items=["a"], scores=[np.inf], offsets=[0, 1])
+test_what_has_no_meaning_is_refused = refusals(
+    [
+        *(((RUNS, options), re.escape(message)) for options, message in problems("fusions")),
+        (([RUNS[0]], {}), "runs: found 1 run, expected two or more"),
+        ((RUNS[0], {}), "found one run, {topic: {item: score}}"),
+        (("run.txt", {}), "runs: found str, expected a list"),
+        (([RUNS[0], INFINITE], {}), "found inf in topic q"),
+    ],
+    lambda given: rb.fuse(given[0], **given[1]),
+)
 
 
 def test_tuning_refuses_what_leaves_nothing_open_or_too_much() -> None:
@@ -250,14 +214,14 @@ def test_the_command_fuses_and_tunes(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "qrels.txt").write_text("q 0 c 1\nq 0 e 1\nr 0 b 2\n")
     words = ["fuse", *map(str, files), "--out", str(tmp_path / "fused.txt")]
     assert cli.main([*words, "--method", "rrf(k=20)"]) == 0
-    assert nested(rb.read_run(tmp_path / "fused.txt")) == fused(RUNS, "rrf(k=20)")
+    assert table_of(rb.read_run(tmp_path / "fused.txt")) == fused(RUNS, "rrf(k=20)")
     assert cli.main([*words, "--method", "wsum", "--weights", "0.5,0.3,0.2", "--normalise", "max"]) == 0
-    assert nested(rb.read_run(tmp_path / "fused.txt")) == fused(RUNS, "wsum", normalise="max")
+    assert table_of(rb.read_run(tmp_path / "fused.txt")) == fused(RUNS, "wsum", normalise="max")
     capsys.readouterr()
     tuning = ["--qrels", str(tmp_path / "qrels.txt"), "-m", "AP", "--topics", "q"]
     assert cli.main([*words, "--method", "wsum", *tuning]) == 0
     fusion = rb.tune_fusion(RUNS, "wsum", QRELS, "AP", topics=["q"])
-    assert nested(rb.read_run(tmp_path / "fused.txt")) == nested(fusion(RUNS))
+    assert table_of(rb.read_run(tmp_path / "fused.txt")) == table_of(fusion(RUNS))
     assert str(fusion) in capsys.readouterr().out
     for wrong, message in (
         (["--method", "wsum"], "expected one per run"),

@@ -130,29 +130,6 @@ def test_kernels_and_formulas_agree_on_whatever_is_passed(round_: int) -> None:
             require_same_losses(by_kernel, by_formula, name, scores, f"{name}, {options}: {draw}")
 
 
-@pytest.mark.parametrize("fast", [pytest.param(True, marks=pytest.mark.skipif(not usable(), reason="Numba")), False])
-@pytest.mark.parametrize("round_", ROUNDS)
-def test_a_list_has_the_same_loss_alone(round_: int, fast: bool) -> None:
-    """To the last digit by a kernel, whatever the weights; to rounding without."""
-    names = list(LOSSES)
-    for place, draw in enumerate(drawn(round_, score_tensors=True, flawed=0.0)):
-        random = np.random.default_rng([round_, place, 2])
-        scores, relevance, offsets = draw.passed()
-        for name in random.choice(names, PER_DRAW, replace=False):
-            batch = computed(LOSSES[name](), (scores.requires_grad_(), relevance, offsets), {}, fast=fast)
-            if batch.error:
-                continue
-            for t, (start, stop) in enumerate(pairwise(draw.offsets.astype(int))):
-                own = scores.detach()[start:stop].requires_grad_(), draw.relevance[start:stop], [0, stop - start]
-                of_batch, of_list = of_one(batch, computed(LOSSES[name](), own, {}, fast=fast), t, slice(start, stop))
-                context = f"list {t}, {name}: {draw}"
-                if fast and LOSSES[name]()._kernel(scores.dtype) is not None and "ListNet@2" not in name:
-                    bounded = name.startswith(SMOOTH) and "none" not in name
-                    relative = TOLERANCES[scores.dtype] / 10 if bounded else 0.0
-                    require_same(*(part(one, "loss") for one in (of_batch, of_list)), context, relative=relative)
-                require_same_losses(of_batch, of_list, name, scores, context)
-
-
 def part(found: Outcome, name: str) -> Outcome:
     return Outcome({name: found.values[name]} if found.values else {}, found.error)
 
@@ -225,16 +202,3 @@ def test_a_list_has_the_same_loss_beside_any_other(name: str, mate: str, dtype: 
         rounding, largest = max(error, least), float(np.abs(pair[1].values["gradient"]).max())
         slopes = (part(one, "gradient") for one in pair)
         require_same(*slopes, (name, mate), relative=rounding, absolute=10 * rounding * largest)
-
-
-@pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
-@pytest.mark.parametrize("spread", [0.3, 3.0, 100.0])
-@pytest.mark.parametrize("n", [60, 200, 1_500, 3_000])
-@pytest.mark.parametrize("text", ["nDCG", "nDCG@10", "AP", "nRBP", "RankNet", "LambdaRank", "ListMLE", "softmax"])
-def test_long_lists_are_summed_alike(text: str, n: int, spread: float) -> None:
-    """Kernel and formula choose pairs or interpolation by the list alone, and on the same lattice of boxes."""
-    random = np.random.default_rng(n)
-    scores = torch.tensor(random.normal(size=n) * spread).requires_grad_()
-    batch = scores, torch.tensor(random.integers(0, 4, n) * (random.random(n) < 0.3)), torch.tensor([0, n])
-    by_kernel, by_formula = (computed(rb.loss(text), batch, {}, fast=fast) for fast in (True, False))
-    require_same_losses(by_kernel, by_formula, text, scores, (text, n, spread))

@@ -26,7 +26,9 @@ GAINS = ("nDCG", "nDCG(gain=linear)@3", "DCG@5", "CG(gain=exp2)@2")
 # Each draw is of one in so many metrics; the rounds of `make test-faults` go through all.
 SHARE = 7
 # `make test` takes so many draws of its round, and looks at the lists of so many batches alone.
-FEW, FEW_ALONE = 10, 2
+FEW, FEW_ALONE = 6, 2
+HIGHEST = min(metric.max for metric in METRICS if hasattr(metric, "max"))
+"""The highest grade that all of them take."""
 pytestmark = pytest.mark.filterwarnings("ignore:relevance")
 needs_kernels = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 
@@ -49,20 +51,6 @@ def test_values_are_the_same_with_kernels_and_without(round_: int, monkeypatch: 
             switched_off = outcome(evaluated(WITH_FORMULAS, draw, by_kernel=True))
         require_same(by_kernel, by_reference, draw, relative=0)
         require_same(by_kernel, switched_off, draw, relative=0)
-
-
-@pytest.mark.parametrize("round_", ROUNDS)
-def test_each_metric_and_each_form_of_the_arguments_is_evaluated_alike(round_: int) -> None:
-    for place, draw in enumerate(draws(round_)):
-        plain = draw.scores, draw.relevance, draw.offsets
-        for metric in METRICS[place % SHARE :: SHARE]:
-            together = outcome(lambda metric=metric, plain=plain: rb.evaluate(metric, *plain))
-            called = outcome(lambda metric=metric, draw=draw: {str(metric): metric(*draw.passed())})
-            if "list" in draw.layouts or together.error is None or called.error is None:
-                # Messages name the dtype, which lists of numbers lack.
-                assert (together.error is None) == (called.error is None), f"{together}\n{called}\nfor {draw}"
-            if together.error is None:
-                require_same(together, called, draw, relative=0)
 
 
 @pytest.mark.parametrize("round_", ROUNDS)
@@ -112,21 +100,15 @@ def test_a_topic_has_one_value_whatever_other_topics_lack(round_: int) -> None:
     random = np.random.default_rng(round_)
     run: dict[str, dict[str, float]] = {}
     qrels: dict[str, dict[str, float]] = {}
-    for topic in map(str, range(12 if round_ else 3)):
+    for topic in map(str, range(12 if round_ else 2)):
         n, highest = int(random.integers(1, 30)), int(random.choice([1, 2, 3, 20]))
         run[topic] = {f"d{i}": round(float(random.normal()), int(random.choice([0, 1, 6]))) for i in range(n)}
         judged = random.choice(40, size=int(random.integers(1, 30)), replace=False)
         qrels[topic] = {f"d{i}": int(random.integers(0, highest + 1)) for i in judged}
     refusing = "ERR", "SDCG", "INS", "Linear", "Pair", "Kendall"
     texts = [text for text in TEXTS if rb.metric(text).higher_is_better and not text.startswith(refusing)]
-    texts += [
-        *(f"{name}(max=20)" for name in ("ERR", "INSQ", "INST")),
-        "SDCG(max=20)@3",
-        "INST(max=20)@4",
-        "Judged@5",
-        "SetF",
-        "infAP",
-    ]
+    texts += ["ERR(max=20)", "INSQ(max=20)", "INST(max=20)", "INST(max=20)@4", "SDCG(max=20)@3"]
+    texts += ["Judged@5", "SetF", "infAP"]
     together = rb.evaluate_run(run, qrels, texts)
     for place, topic in enumerate(together.topics):
         alone = rb.evaluate_run({topic: run[topic]}, {topic: qrels[topic]}, texts)
@@ -164,6 +146,6 @@ def test_weighted_lists_have_the_values_that_they_have_alone(round_: int, monkey
 
 
 def _valid(draw: Drawn) -> tuple[Any, Any, Any] | None:
-    if outcome(evaluated(METRICS, draw)).error is not None:
+    if draw.relevance.max(initial=0) > HIGHEST or outcome(evaluated([rb.metric("nDCG")], draw)).error is not None:
         return None
     return draw.scores, draw.relevance, np.diff(draw.offsets.astype(np.int64))

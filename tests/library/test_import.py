@@ -102,6 +102,12 @@ assert dir(rankbound) == sorted(rankbound.__all__)
 new = {name.partition('.')[0] for name in set(sys.modules) - before}
 heavy = {name for name in new if name not in sys.stdlib_module_names} - {'rankbound'}
 assert not heavy, heavy
+try:
+    rankbound.smoothrank
+except AttributeError as error:
+    assert 'smoothrank' in str(error)
+else:
+    raise AssertionError('a name that is not there is an attribute error')
 """,
     "metrics are values without torch: texts, other tools' names, comparisons and closed forms of binary lists": """
 import sys
@@ -127,15 +133,6 @@ metrics = ('nDCG@10', 'AP', 'RR', 'Hit@2', 'P@5', 'Recall@2', 'RBP(p=0.8)', 'Set
 assert main(['evaluate', 'run.txt', 'qrels.txt', *(word for name in metrics for word in ('-m', name))]) == 0
 assert not {'torch', 'polars', 'pyarrow'} & set(sys.modules)
 """,
-    "a name that is not there is an attribute error": """
-import rankbound
-try:
-    rankbound.smoothrank
-except AttributeError as error:
-    assert 'smoothrank' in str(error)
-else:
-    raise AssertionError('no error')
-""",
 }
 THE_EXTRA_IS_NAMED = """
 from importlib import import_module
@@ -149,6 +146,20 @@ for module, extra in extras.items():
     else:
         raise AssertionError(f'no error for {module}')
 """
+WITH_TORCH = {
+    "the core works without other packages": ONLY_THE_CORE + EVERY_PUBLIC_NAME,
+    "an extra is named": ONLY_THE_CORE + THE_EXTRA_IS_NAMED,
+    "arrays of Arrow are read without pandas and polars": """
+import numpy as np, pyarrow as pa
+from rankbound.columns import column_tensor, from_list_column
+def arrow(values, kind):
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+flat = arrow(np.arange(3.0), pa.float64())
+lists = pa.ListArray.from_arrays(arrow(np.array([0, 2, 3], np.int32), pa.int32()), flat)
+assert column_tensor(flat, 'scores').tolist() == from_list_column(lists)[0].tolist() == [0, 1, 2]
+assert not {'pandas', 'polars'} & set(sys.modules)
+""",
+}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -156,11 +167,9 @@ def test_without_torch(name: str, tmp_path: Path) -> None:
     run(f"import os; os.chdir({str(tmp_path)!r})\n{PROGRAMS[name]}")
 
 
-@pytest.mark.parametrize(
-    "program", [EVERY_PUBLIC_NAME, THE_EXTRA_IS_NAMED], ids=["the core works", "an extra is named"]
-)
-def test_with_torch_and_numpy_alone(program: str) -> None:
-    run(ONLY_THE_CORE + program, with_torch=True)
+@pytest.mark.parametrize("name", WITH_TORCH)
+def test_with_torch(name: str) -> None:
+    run(WITH_TORCH[name], with_torch=True)
 
 
 def test_no_test_of_the_library_imports_the_study_as_the_library_itself() -> None:

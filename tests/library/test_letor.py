@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.datasets import dump_svmlight_file
 
 import rankbound as rb
 from rankbound.errors import DataError
@@ -21,6 +20,7 @@ from rankbound.io import letor
 from rankbound.io.letor import CHUNK_BYTES, read_lists, with_query_ids
 from rankbound.kernels import usable
 from tests.library.conftest import Program
+from tests.library.refusals import problems
 
 needs_kernel = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 
@@ -108,7 +108,11 @@ MALFORMED: list[tuple[bytes, list[bytes], str | None, str]] = [
     ],
 )
 @pytest.mark.parametrize("chunk_bytes", [CHUNK_BYTES, 50])
-def test_malformed_lines_name_file_line_and_token(line: bytes, message: str, chunk_bytes: int) -> None:
+@pytest.mark.parametrize("with_kernel", [False, pytest.param(True, marks=needs_kernel)])
+def test_malformed_lines_name_file_line_and_token(
+    line: bytes, message: str, chunk_bytes: int, with_kernel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letor, "worth_a_kernel", lambda bytes_read: with_kernel)
     text = REGULAR + b"\n" + line + b" \n" + b"0 qid:8 1:1 2:1 3:1\n"
     with pytest.raises(DataError, match=rf"^toy\.txt, line 5: {message}"):
         read(text, chunk_bytes=chunk_bytes)
@@ -136,24 +140,13 @@ def test_rows_of_a_query_must_be_there_and_stand_together(chunk_bytes: int) -> N
         list(read_lists(io.BytesIO(REGULAR), 3, "two.txt", chunk_bytes, seen))
 
 
-Facts = tuple[list[str], list[int], str, list[str], list[list[float]]]
-READ: dict[str, tuple[str, Facts]] = {
-    "indices from 0": ("2 qid:1 0:0.5 2:2\n0 qid:1 1:1\n",
-                       (["1"], [2, 0], "int8", ["0", "1", "2"], [[0.5, 0, 2], [0, 1, 0]])),
-    "an index 00": ("1 qid:1 00:3\n", (["1"], [1], "int8", ["0", "1"], [[3, 0]])),
-    "labels with a point": ("2.0 qid:1 1:1\n0.000 qid:1\n", (["1"], [2, 0], "int8", ["1"], [[1], [0]])),
-    "a label above 127": ("128 qid:1 1:1\n0 qid:1\n", (["1"], [128, 0], "int64", ["1"], [[1], [0]])),
-    "a large label with a point": (f"{2**53}.0 qid:1 1:1\n", (["1"], [2**53], "int64", ["1"], [[1]])),
-    "queries of text": ("1 qid:how-to 1:1\n0 qid:how-to\n2 qid:é 1:2\n1 qid:7\n",
-                        (["how-to", "é", "7"], [1, 0, 2, 1], "int8", ["1"], [[1], [0], [2], [0]])),
-    "a query of text first": ("1 qid:a\n1 qid:b 1:1\n", (["a", "b"], [1, 1], "int8", ["1"], [[0], [1]])),
-    "queries above 2^53": (f"1 qid:{2**53 + 1} 1:1\n0 qid:{2**53 + 2} 1:2\n2 qid:{2**70}\n",
-                           ([str(2**53 + 1), str(2**53 + 2), str(2**70)], [1, 0, 2], "int8", ["1"], [[1], [2], [0]])),
-    "a byte order mark": ("\ufeff1 qid:1 1:1\n0 qid:1\n", (["1"], [1, 0], "int8", ["1"], [[1], [0]])),
-    "blank lines": ("\n\n1 qid:1 1:1\n  \n0 qid:1\n\n", (["1"], [1, 0], "int8", ["1"], [[1], [0]])),
-    "no trailing features": ("1 qid:1 1:1 2:1\n0 qid:1 1:1\n", (["1"], [1, 0], "int8", ["1", "2"], [[1, 1], [1, 0]])),
-    "no features in the first lines": ("1 qid:1\n0 qid:1 2:1\n", (["1"], [1, 0], "int8", ["1", "2"], [[0, 0], [0, 1]])),
-}  # fmt: skip
+READ: dict[str, list[Any]] = problems("letor text of other tools") | {
+    "queries above 2^53": [
+        f"1 qid:{2**53 + 1} 1:1\n0 qid:{2**53 + 2} 1:2\n2 qid:{2**70}\n",
+        *([str(2**53 + 1), str(2**53 + 2), str(2**70)], [1, 0, 2], "int8", ["1"], [[1], [2], [0]]),
+    ]
+}
+"""Texts by name, with their topics, labels, type of labels, names of features, and features."""
 
 
 @pytest.mark.parametrize("with_kernel", [False, pytest.param(True, marks=needs_kernel)])
@@ -163,27 +156,18 @@ def test_files_as_others_write_them(
 ) -> None:
     """Whole, packed, with the sizes of queries beside the lines, and as judgements."""
     monkeypatch.setattr(letor, "worth_a_kernel", lambda bytes_read: with_kernel)
-    text, expected = READ[case]
+    text, *expected = READ[case]
     (tmp_path / "lists.txt").write_text(text)
     rb.pack_lists(tmp_path / "lists.txt", tmp_path / "lists.arrow")
     for path in (tmp_path / "lists.txt", tmp_path / "lists.arrow"):
         lists = rb.read_lists(path)
         found = (lists.topics, lists.relevance.tolist(), str(lists.relevance.dtype), lists.feature_names)
-        assert (*map(list, found[:2]), *found[2:], lists.features.tolist()) == expected
+        assert [*map(list, found[:2]), *found[2:], lists.features.tolist()] == expected
     qrels = rb.read_qrels(tmp_path / "lists.txt")
     assert (list(qrels.items), qrels.relevance.tolist()) == (list(lists.items), expected[1])
     chosen = rb.read_lists(tmp_path / "lists.txt", features=["0", "5", "1"])
     assert chosen.features.shape[1] == 3
     assert not chosen.features[:, 1].any()
-
-
-def test_files_of_scikit_learn(tmp_path: Path) -> None:
-    features, labels, queries = np.float32([[0.5, 0, 2], [0, 1, 0]]), np.array([2, 0]), np.array([1, 1])
-    for zero_based, names in {True: ["0", "1", "2"], False: ["1", "2", "3"]}.items():
-        dump_svmlight_file(features, labels, str(tmp_path / "lists"), query_id=queries, zero_based=zero_based)
-        lists = rb.read_lists(tmp_path / "lists")
-        assert (lists.feature_names, lists.relevance.tolist()) == (names, [2, 0])
-        np.testing.assert_array_equal(lists.features, features)
 
 
 def test_sparse_features_by_the_hundred_thousand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
