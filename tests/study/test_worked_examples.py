@@ -18,7 +18,7 @@ import torch
 
 import rankbound as rb
 from rankbound.lists import Lists
-from rankbound.losses.sampled import warp_penalty, warp_rank
+from rankbound.losses.sampled import warp_penalty
 from rankbound.ranks import Ranks, descending_order, tie_blocks
 from rankbound.training.models import MLP
 from rankbound_study.claims import worked
@@ -157,6 +157,19 @@ def pair_loss(text: str, difference: float) -> float:
     """A pair loss of two items, the better one first, whose scores differ by so much."""
     scores = torch.tensor([difference, 0.0], dtype=torch.float64)
     return float(rb.loss(text)(scores, torch.tensor([1, 0]), torch.tensor([0, 2])))
+
+
+def warp_rank(given: Inputs) -> Values:
+    """The rank that WARP's loss multiplies the true label's score by, up to its sign."""
+    scores = torch.tensor(numbers(given["scores"]), dtype=torch.float64, requires_grad=True)
+    relevance = (torch.arange(len(scores)) == int(given["true"])).long()
+    loss = rb.loss("WARP(alpha=constant,margin=1e-9)")(scores, relevance, torch.tensor([0, len(scores)]))
+    return [-float(torch.autograd.grad(loss.sum(), scores)[0][int(given["true"])])]
+
+
+def warp_loss(given: Inputs) -> Values:
+    weights: tuple[str, int | None] = {"1,0,0": ("constant", 1)}.get(given["alpha"], ("harmonic", None))
+    return [float(warp_penalty(torch.tensor(int(given["rank"])), *weights, 3))]
 
 
 def kendall(given: Inputs) -> Values:
@@ -302,8 +315,8 @@ EVALUATORS: dict[str, Callable[[Inputs], Values]] = {
     "sigmoid": lambda given: [math.exp(-pair_loss("RankNet", float(given["x"])))],
     "directranker_probability": lambda given: [math.exp(-pair_loss("DirectRanker", float(given["difference"])))],
     "directranker_min_cross_entropy": lambda given: [pair_loss("DirectRanker", 1e4)],
-    "warp_rank": lambda given: [warp_rank(np.array(numbers(given["scores"])), int(given["true"]))],
-    "warp_loss": lambda given: [float(warp_penalty(int(given["rank"]), np.array(numbers(given["alpha"]))))],
+    "warp_rank": warp_rank,
+    "warp_loss": warp_loss,
     "nsr1_identity": lambda given: [
         float(2 * rb.expectation("nDCG", *sizes(given)) - 1 - rb.minimum("nDCG", *sizes(given)))
     ],
