@@ -12,15 +12,16 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -34,7 +35,7 @@ ARCHIVE_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"Rar!\x1a\x07\x00", b"Rar!\x1a\
 MAXIMUM_NAME_LENGTH = 1024
 LISTING_SECONDS = 120
 _BUFFER_BYTES = 2**17
-_LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
+_ENCRYPTED = 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LOCAL_HEADER_BYTES = 30
 _PLACE_OF_SIZE = 5  # the place of the directory's size in a zip's end record
@@ -66,7 +67,7 @@ class Limits:
 
 def readers() -> list[str]:
     """Return the names of the readers of .rar archives that are installed."""
-    programs = all(shutil.which(name) for name in ("lsar", "unar"))
+    programs = all(map(shutil.which, ("lsar", "unar")))
     return [*(["libarchive"] if _import_libarchive() else []), *(["unar"] if programs else [])]
 
 
@@ -123,8 +124,9 @@ def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None =
     Reading raises DataError if the archive is damaged or yields another number of bytes than declared. (The RAR readers
     do not verify checksums; `rankbound_study.data.sources` checks the content.)
     """
-    with _checked_members(path, limits) as blocks_of:
-        yield io.BufferedReader(BlockStream(blocks_of(name)), _BUFFER_BYTES)
+    # A member that is not read to its end is closed here, too.
+    with closing(_contents(path, [name], limits)) as contents:
+        yield io.BufferedReader(BlockStream(next(contents)[1]), _BUFFER_BYTES)
 
 
 def read_members(
@@ -134,9 +136,8 @@ def read_members(
 
     Raises DataError as `open_member` does.
     """
-    with _checked_members(path, limits) as blocks_of:
-        for name in names:
-            yield name, b"".join(blocks_of(name))
+    for name, blocks in _contents(path, names, limits):
+        yield name, b"".join(blocks)
 
 
 def _is_zip(path: str | os.PathLike[str]) -> bool:
@@ -190,16 +191,17 @@ def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
 
 
 def _zip_member(info: zipfile.ZipInfo) -> Member:
-    is_link = (info.external_attr >> 16) & _MODE_MASK == _LINK_MODE
     # `orig_filename` keeps a NUL, at which `filename` is cut.
     name = info.orig_filename.replace("\\", "/")
+    is_link = stat.S_ISLNK(info.external_attr >> 16)
     kind = "link" if is_link else "folder" if name.endswith("/") else "file"
     return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
 
 
-@contextmanager
-def _checked_members(path: str | os.PathLike[str], limits: Limits | None) -> Iterator[Callable[[str], Iterator[bytes]]]:
-    """Yield a function that reads a member by name, block by block, after the checks of `list_members`."""
+def _contents(
+    path: str | os.PathLike[str], names: Iterable[str], limits: Limits | None
+) -> Generator[tuple[str, Iterator[bytes]], None, None]:
+    """Yield each of these members with its blocks, after the checks of `list_members`."""
     sizes = {member.name: member.size for member in list_members(path, limits)}
     with ExitStack() as stack:
         infos: dict[str, zipfile.ZipInfo] | None = None
@@ -207,36 +209,31 @@ def _checked_members(path: str | os.PathLike[str], limits: Limits | None) -> Ite
             archive = stack.enter_context(zipfile.ZipFile(path))
             infos = {_zip_member(info).name: info for info in archive.infolist()}
 
-        def blocks_of(name: str) -> Iterator[bytes]:
+        def blocks_of(name: str) -> Generator[bytes, None, None]:
+            """Yield blocks of the declared size in all; any damage is a DataError."""
+            count, where = 0, f"{path}: member {name!r}"
+            try:
+                for block in _rar_blocks(path, name) if infos is None else _zip_blocks(archive, infos[name]):
+                    count += len(block)
+                    if count > sizes[name]:
+                        break
+                    yield block
+            except _DAMAGE as error:
+                raise _damaged(where, error) from error
+            if count != sizes[name]:
+                raise _damaged(where, f"read {count} bytes, but it declares {sizes[name]}")
+
+        for name in names:
             if name not in sizes:
                 raise DataError(f"{path}: there is no member {name!r}")
-            blocks = _rar_blocks(path, name) if infos is None else _zip_blocks(archive, infos[name])
-            checked = _checked_blocks(blocks, f"{path}: member {name!r}", sizes[name])
             # A member that is not read to its end keeps the archive open.
-            stack.callback(checked.close)
-            return checked
-
-        yield blocks_of
+            with closing(blocks_of(name)) as blocks:
+                yield name, blocks
 
 
 def _zip_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
     with archive.open(info) as stream:
         yield from iter(partial(stream.read, _BUFFER_BYTES), b"")
-
-
-def _checked_blocks(blocks: Iterator[bytes], where: str, size: int) -> Generator[bytes, None, None]:
-    """Yield blocks that must have `size` bytes in all; any damage is a DataError."""
-    count = 0
-    try:
-        for block in blocks:
-            count += len(block)
-            if count > size:
-                break
-            yield block
-    except _DAMAGE as error:
-        raise _damaged(where, error) from error
-    if count != size:
-        raise _damaged(where, f"read {count} bytes, but it declares {size}")
 
 
 def _list_rar(path: str | os.PathLike[str]) -> list[Member]:
@@ -250,14 +247,33 @@ def _list_rar(path: str | os.PathLike[str]) -> list[Member]:
 
 def _rar_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
     """Yield the content of the member of that name; OSError or DataError if neither reader can read it."""
-    blocks = _libarchive_blocks(path, name)
+    has_started = False
     try:
-        # libarchive opens archives that it cannot decompress.
-        first = next(blocks, b"")
+        with _libarchive_entries(path) as entries:
+            for block in next(entry for entry in entries if _libarchive_member(entry).name == name).get_blocks():
+                has_started = True
+                yield block
+            return
     except OSError as error:
-        yield from _unar_blocks(path, name, error)
-    else:
-        yield from chain([first], blocks)
+        # libarchive opens archives that it cannot decompress.
+        if has_started:
+            raise
+        # By index, not by name: unar reads a name as a pattern.
+        index = next(index for index, member in _run_lsar(path, error) if member.name == name)
+    command = ["unar", "-quiet", "-output-directory", "-", "-indexes", os.fspath(path), str(index)]
+    with tempfile.TemporaryFile() as messages:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, stdin=subprocess.DEVNULL)
+        try:
+            assert process.stdout is not None
+            with process.stdout as stdout:
+                yield from iter(partial(stdout.read, _BUFFER_BYTES), b"")
+                if process.wait() != 0:
+                    messages.seek(0)
+                    text = messages.read(500).decode(errors="replace").strip()
+                    raise OSError(f"unar ended with status {process.returncode}: {text}")
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _import_libarchive() -> ModuleType | None:
@@ -292,30 +308,6 @@ def _libarchive_member(entry: Any) -> Member:
     # Bytes if it is not text; None if the archive has no name for it.
     name = os.fsdecode(entry.pathname or "").replace("\\", "/")
     return Member(name, int(entry.size or 0), kind, encrypted)
-
-
-def _libarchive_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
-    with _libarchive_entries(path) as entries:
-        yield from next(entry for entry in entries if _libarchive_member(entry).name == name).get_blocks()
-
-
-def _unar_blocks(path: str | os.PathLike[str], name: str, reason: object) -> Iterator[bytes]:
-    # By index, not by name: unar reads a name as a pattern.
-    index = next(index for index, member in _run_lsar(path, reason) if member.name == name)
-    command = ["unar", "-quiet", "-output-directory", "-", "-indexes", os.fspath(path), str(index)]
-    with tempfile.TemporaryFile() as messages:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, stdin=subprocess.DEVNULL)
-        try:
-            assert process.stdout is not None
-            with process.stdout as stdout:
-                yield from iter(partial(stdout.read, _BUFFER_BYTES), b"")
-                if process.wait() != 0:
-                    messages.seek(0)
-                    text = messages.read(500).decode(errors="replace").strip()
-                    raise OSError(f"unar ended with status {process.returncode}: {text}")
-        finally:
-            process.kill()
-            process.wait()
 
 
 def _run_lsar(path: str | os.PathLike[str], reason: object) -> list[tuple[int, Member]]:
