@@ -100,7 +100,7 @@ def _members(raw: Raw) -> dict[str, str]:
 def _of_text(raw: Raw, names: Collection[str]) -> Reader:
     """Return a reader of LETOR text; queries without ids are numbered through all files."""
     described = raw.source.described
-    width, largest, first = described.features or 0, described.largest_label or letor.LARGEST_LABEL, 1
+    width, first = described.features or 0, 1
     for name in () if described.features else names:
         with raw.open(name) as stream:
             width = max(width, letor.extent(stream, raw.where(name)).largest)
@@ -115,7 +115,7 @@ def _of_text(raw: Raw, names: Collection[str]) -> Reader:
                     sizes = letor.group_sizes(lines, raw.where(beside))
                 stream = letor.with_query_ids(stream, sizes, where, first)
                 first += len(sizes)
-            yield from letor.read_lists(stream, max(width, 1), where, seen=seen, largest_label=largest)
+            yield from letor.read_lists(stream, max(width, 1), where, seen=seen, largest_label=letor.LARGEST_LABEL)
         if not width:
             raise DataError(f"{where}: there are no features in it; expected lines of `label qid:ID index:value ...`")
 
@@ -138,14 +138,14 @@ def _of_tables(raw: Raw) -> Reader:
 
     def read(name: str, _: set[str]) -> Iterator[pa.Table]:
         nonlocal features
-        where, largest = raw.where(name), described.largest_label or letor.LARGEST_LABEL
+        where = raw.where(name)
         with as_file(raw, name) as lies, _graded(lies, columns.relevance, described.labels, where) as path:
             try:
                 stream = TableStream(path, columns, features) if kind_of(path) == "rows" else None
                 # Packed files, and LETOR text, are read whole.
                 for part in [read_lists(path, features=features)] if stream is None else stream:
                     features = part.feature_names
-                    yield _table(part, largest, str(path))
+                    yield _table(part, str(path))
             except DataError as error:
                 raise DataError(str(error).replace(str(path), where)) from error
         if stream is not None and stream.left_out:
@@ -187,11 +187,11 @@ def _graded(path: Path, column: str, labels: Sequence[str] | None, where: str) -
         raise DataError(f"{where}: cannot be read as a table ({str(error).splitlines()[0]})") from error
 
 
-def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:
-    wrong = (lists.relevance != np.floor(lists.relevance)) | (lists.relevance > largest_label)
+def _table(lists: JudgedLists, where: str) -> pa.Table:
+    wrong = (lists.relevance != np.floor(lists.relevance)) | (lists.relevance > letor.LARGEST_LABEL)
     if wrong.any():
         raise DataError(
-            f"{where}: found relevance {lists.relevance[wrong][0]:g}, expected whole numbers 0 .. {largest_label}: "
+            f"{where}: found relevance {lists.relevance[wrong][0]:g}, expected whole numbers 0 .. {letor.LARGEST_LABEL}: "
             "write grades as such, for example 0, 0.5 and 1 as 0, 1 and 2"
         )
     grades = lists.relevance.astype(np.int8)

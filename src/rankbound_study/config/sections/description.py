@@ -174,7 +174,6 @@ class DescriptionKeys(Keys):
     )
     scale: ScaleKeys | None = optional("ratings: those that occur; others are errors")
     features: Positive | None = optional("Number of features (default: as found)")
-    largest_label: Annotated[int, Field(ge=1, le=127)] | None = optional("Larger labels are errors")
 
     parts: Files | None = optional("Files of disjoint topics: fold k trains on k, k+1, ..., tests on the last")
     copies: dict[Text, Text] = Field({}, description="Members that are the same part, and so have the same size")
