@@ -489,11 +489,6 @@ def test_every_row_of_the_archives_folds_is_stored_once(run: Run, place: Place) 
 
 
 BAD: dict[str, tuple[str, Callable[[], Members], str]] = {
-    "folds that contradict one another": (
-        "mslr-web10k",
-        lambda: mslr() | {"Fold3/vali.txt": mslr()["Fold3/vali.txt"] + mslr_part(7)},
-        "raw.zip: 'Fold2/test.txt' and 'Fold3/vali.txt' should be the same part, but have",
-    ),
     "a malformed line": (
         "mq2008",
         lambda: MQ2008 | {"MQ2008/S3.txt": mq2008_part(3).replace(b" 7:", b" 7;", 1)},

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from rankbound.errors import DataError
 from rankbound.io import letor
-from rankbound.io.judged import JudgedLists, doubt, listed
+from rankbound.io.judged import doubt, listed
 from rankbound.io.text_files import plain_name, separator_of
 from rankbound_study.config.sections.description import ColumnKeys
 from rankbound_study.data.contracts import DATASET_KEY, PARTS_KEY, judged_table, open_writer
@@ -40,14 +40,6 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
     and token).
     """
     described, files = raw.source.described, _members(raw)
-    sizes = {member.name: member.size for member in raw.members}
-    # As far as the archive's listing allows, the folds are checked before anything is read.
-    for first, second in (map(raw.find, pair) for pair in described.copies.items()):
-        if sizes[first] != sizes[second]:
-            raise DataError(
-                f"{raw.path}: {first!r} and {second!r} should be the same part, but have {sizes[first]} and "
-                f"{sizes[second]} bytes: the folds contradict one another; fetch the archive again"
-            )
     reader = _of_tables(raw) if described.format == "table" else _of_text(raw, files.values())
     # The ranges of stored lists, first and past the last, by the name of the file.
     places: dict[str, list[list[int]]] = {}
@@ -145,7 +137,14 @@ def _of_tables(raw: Raw) -> Reader:
                 # Packed files, and LETOR text, are read whole.
                 for part in [read_lists(path, features=features)] if stream is None else stream:
                     features = part.feature_names
-                    yield _table(part, str(path))
+                    wrong = (part.relevance % 1 != 0) | (part.relevance > letor.LARGEST_LABEL)
+                    if wrong.any():
+                        raise DataError(
+                            f"{path}: found relevance {part.relevance[wrong][0]:g}, expected whole numbers 0 .. "
+                            f"{letor.LARGEST_LABEL}: write grades as such, for example 0, 0.5 and 1 as 0, 1 and 2"
+                        )
+                    grades = part.relevance.astype(np.int8)
+                    yield judged_table(list(part.topics), list(part.items), grades, part.features, part.offsets)
             except DataError as error:
                 raise DataError(str(error).replace(str(path), where)) from error
         if stream is not None and stream.left_out:
@@ -185,17 +184,6 @@ def _graded(path: Path, column: str, labels: Sequence[str] | None, where: str) -
             yield to
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{where}: cannot be read as a table ({str(error).splitlines()[0]})") from error
-
-
-def _table(lists: JudgedLists, where: str) -> pa.Table:
-    wrong = (lists.relevance != np.floor(lists.relevance)) | (lists.relevance > letor.LARGEST_LABEL)
-    if wrong.any():
-        raise DataError(
-            f"{where}: found relevance {lists.relevance[wrong][0]:g}, expected whole numbers 0 .. {letor.LARGEST_LABEL}: "
-            "write grades as such, for example 0, 0.5 and 1 as 0, 1 and 2"
-        )
-    grades = lists.relevance.astype(np.int8)
-    return judged_table(list(lists.topics), list(lists.items), grades, lists.features, lists.offsets)
 
 
 def _digest(table: pa.Table, row: int) -> bytes:

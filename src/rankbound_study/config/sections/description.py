@@ -176,7 +176,6 @@ class DescriptionKeys(Keys):
     features: Positive | None = optional("Number of features (default: as found)")
 
     parts: Files | None = optional("Files of disjoint topics: fold k trains on k, k+1, ..., tests on the last")
-    copies: dict[Text, Text] = Field({}, description="Members that are the same part, and so have the same size")
     folds: Annotated[list[FoldKeys], Field(min_length=1, max_length=100)] | None = optional(
         "The files of each fold; its test topics may recur in other folds"
     )
@@ -289,8 +288,7 @@ def own_files(described: DescriptionKeys) -> list[str]:
     files = [path / name for name in described.wanted] if path.is_dir() else [path]
     is_grouped = described.format == "lightgbm" and path.suffix not in ARCHIVES
     beside = [f"{file}{described.groups}" for file in files] if is_grouped else []
-    copies = [str(path / name) for name in described.copies.values()] if path.is_dir() else []
-    return [*map(str, files), *copies, *beside]
+    return [*map(str, files), *beside]
 
 
 FOLDER = Path(__file__).parents[1] / "known"
