@@ -32,6 +32,9 @@ from rankbound.io.text_files import BlockStream
 ARCHIVE_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")
 """The first bytes of .zip and .rar archives."""
 
+MOST_MEMBERS, MEMBER_BYTES, TOTAL_BYTES = 50_000, 2 * 2**30, 16 * 2**30
+"""Limits of an archive: number of members, bytes of one member, bytes of all."""
+
 MAXIMUM_NAME_LENGTH = 1024
 LISTING_SECONDS = 120
 _BUFFER_BYTES = 2**17
@@ -40,8 +43,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LOCAL_HEADER_BYTES = 30
 _PLACE_OF_SIZE = 5  # the place of the directory's size in a zip's end record
 
-# A member takes its name and about 60 bytes in the directory; this allows plenty on average.
-_DIRECTORY_BYTES, _SMALLEST_DIRECTORY = 512, 2**16
+_DIRECTORY_BYTES = 8 * 2**20  # a member takes its name and about 60 bytes in the directory
 _OUTSIDE = re.compile(r"^/|^[A-Za-z]:|(^|/)\.\.(/|$)")
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
 
@@ -56,30 +58,20 @@ class Member:
     encrypted: bool = False
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of an archive: number of members, bytes of one member, bytes of all."""
-
-    members: int = 10_000
-    member_bytes: int = 2 * 2**30
-    total_bytes: int = 8 * 2**30
-
-
 def readers() -> list[str]:
     """Return the names of the readers of .rar archives that are installed."""
     programs = all(map(shutil.which, ("lsar", "unar")))
     return [*(["libarchive"] if _import_libarchive() else []), *(["unar"] if programs else [])]
 
 
-def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> list[Member]:
+def list_members(path: str | os.PathLike[str]) -> list[Member]:
     """Return the regular files of an archive, in its order, after every check that needs no content.
 
     Raises DataError if the file is not an archive, is damaged, or breaks a rule of this module.
     """
-    limits = limits or Limits()
-    members = _list_zip(path, limits) if _is_zip(path) else _list_rar(path)
-    if len(members) > limits.members:
-        raise _refused(path, f"it has {len(members)} members, more than {limits.members}")
+    members = _list_zip(path) if _is_zip(path) else _list_rar(path)
+    if len(members) > MOST_MEMBERS:
+        raise _refused(path, f"it has {len(members)} members, more than {MOST_MEMBERS}")
     seen: set[str] = set()
     for member in members:
         name, size = member.name, member.size
@@ -91,8 +83,8 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
             (member.kind == "link", f"member {name!r} is a link"),
             (member.encrypted, f"member {name!r} is encrypted"),
             (
-                not 0 <= size <= limits.member_bytes,
-                f"member {name!r} has {size} bytes, more than {limits.member_bytes}",
+                not 0 <= size <= MEMBER_BYTES,
+                f"member {name!r} has {size} bytes, more than {MEMBER_BYTES}",
             ),
             (name in seen, f"member {name!r} occurs twice"),
         ):
@@ -100,8 +92,8 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
                 raise _refused(path, reason)
         seen.add(name)
     total = sum(member.size for member in members)
-    if total > limits.total_bytes:
-        raise _refused(path, f"its members add up to {total} bytes, more than {limits.total_bytes}")
+    if total > TOTAL_BYTES:
+        raise _refused(path, f"its members add up to {total} bytes, more than {TOTAL_BYTES}")
     return [member for member in members if member.kind == "file"]
 
 
@@ -118,25 +110,23 @@ def find_member(members: Sequence[Member], wanted: str, path: str | os.PathLike[
 
 
 @contextmanager
-def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None = None) -> Iterator[BinaryIO]:
+def open_member(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
     """Open the member of that exact name as a stream of bytes, after repeating the checks of `list_members`.
 
     Reading raises DataError if the archive is damaged or yields another number of bytes than declared. (The RAR readers
     do not verify checksums; `rankbound_study.data.sources` checks the content.)
     """
     # A member that is not read to its end is closed here, too.
-    with closing(_contents(path, [name], limits)) as contents:
+    with closing(_contents(path, [name])) as contents:
         yield io.BufferedReader(BlockStream(next(contents)[1]), _BUFFER_BYTES)
 
 
-def read_members(
-    path: str | os.PathLike[str], names: Iterable[str], limits: Limits | None = None
-) -> Iterator[tuple[str, bytes]]:
+def read_members(path: str | os.PathLike[str], names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield each of these members with its whole content, in that order; the archive is checked once.
 
     Raises DataError as `open_member` does.
     """
-    for name, blocks in _contents(path, names, limits):
+    for name, blocks in _contents(path, names):
         yield name, b"".join(blocks)
 
 
@@ -165,14 +155,14 @@ def _damaged(path: str | os.PathLike[str], error: object, more: str = "") -> Dat
     )
 
 
-def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
+def _list_zip(path: str | os.PathLike[str]) -> list[Member]:
     try:
         # ZipFile reads the whole directory, whatever its declared size: that is checked first, by its own reader.
         with Path(path).open("rb") as file:
             end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
         size = end[_PLACE_OF_SIZE] if end else 0
-        if size > max(_SMALLEST_DIRECTORY, _DIRECTORY_BYTES * limits.members):
-            raise _refused(path, f"its directory has {size} bytes, too many for {limits.members} members")
+        if size > _DIRECTORY_BYTES:
+            raise _refused(path, f"its directory has {size} bytes, more than {_DIRECTORY_BYTES}")
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
     except _DAMAGE as error:
@@ -198,11 +188,9 @@ def _zip_member(info: zipfile.ZipInfo) -> Member:
     return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
 
 
-def _contents(
-    path: str | os.PathLike[str], names: Iterable[str], limits: Limits | None
-) -> Generator[tuple[str, Iterator[bytes]], None, None]:
+def _contents(path: str | os.PathLike[str], names: Iterable[str]) -> Generator[tuple[str, Iterator[bytes]], None, None]:
     """Yield each of these members with its blocks, after the checks of `list_members`."""
-    sizes = {member.name: member.size for member in list_members(path, limits)}
+    sizes = {member.name: member.size for member in list_members(path)}
     with ExitStack() as stack:
         infos: dict[str, zipfile.ZipInfo] | None = None
         if _is_zip(path):

@@ -74,14 +74,6 @@ class FolderKeys(Keys):
     unknown_from: Positive | None = optional("Megabytes from which the names alone are compared")
 
 
-class LimitKeys(Keys):
-    """What an archive may hold at most."""
-
-    members: Positive = Field(10_000, description="Number of members")
-    member_megabytes: Positive = Field(2048, description="Megabytes of a member")
-    megabytes: Positive = Field(8192, description="Megabytes of all members")
-
-
 class SizeKeys(Keys):
     """The size of a data set; another one is an error."""
 
@@ -155,7 +147,6 @@ class DescriptionKeys(Keys):
     addresses: Files | None = optional("URLs of the archive")
     content: ContentKeys | None = optional("Checksums of the content")
     folder: FolderKeys | None = optional("A folder of the archive that is compared as a whole")
-    limits: LimitKeys | None = optional("What the archive may hold at most")
     sizes: SizeKeys | None = optional("Numbers of topics and rows; others are errors")
 
     files: Files | None = optional("Members or files to read (default: those of the folds, or the only one)")
