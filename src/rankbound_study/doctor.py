@@ -12,7 +12,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -27,8 +27,6 @@ from urllib.parse import urlsplit
 from rankbound.texts import printable, quantity
 
 if TYPE_CHECKING:
-    from packaging.requirements import Requirement
-
     from rankbound_study.config.study import Study
 
 READY, NOTE, MISSING = "ready", "note", "missing"
@@ -42,9 +40,6 @@ SETUP = (
     "; it takes some minutes and 3 GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also "
     "says what data, programs and GPUs there are"
 )
-
-OF_THE_REPOSITORY = ("cloud", "dev", "faults", "peers", "s3", "study")
-"""Extras of pyproject.toml that are not the library's."""
 
 RAR = b"Rar!"
 _WIDTH, _INDENT, _MARKS = 110, 15, {MISSING: "! ", NOTE: "- "}
@@ -78,7 +73,6 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     yield from found
     if nothing_installed():
         return
-    yield from extras()
     yield accelerators()
     if any(finding.level == MISSING for finding in found):
         return
@@ -118,64 +112,34 @@ def packages() -> Iterator[Finding]:
         text = f"the packages of the study are not installed for Python {python}: {REMEDY}{SETUP}"
         yield Finding("packages", text, MISSING)
         return
+    from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
-    project = _project()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     if not SpecifierSet(project["requires-python"]).contains(python, prereleases=True):
         text = f"this is Python {python}, expected {project['requires-python']}: make PYTHON=/path/to/python3 setup"
         yield Finding("packages", text, MISSING)
-    if lacking := list(_lacking(project, "study")):
-        yield Finding("packages", f"not installed: {', '.join(lacking)}: {REMEDY}", MISSING)
-    found = {one.name: installed_version(one.name) for one in required(project, "study")}
-    shown = ", ".join(f"{name} {has}" for name, has in found.items() if has)
+    extras = project["optional-dependencies"]
+    waiting, found, lacking = [*project["dependencies"], *extras["study"]], dict[str, str](), list[str]()
+    while waiting:
+        requirement = Requirement(waiting.pop(0))
+        if requirement.name == project["name"]:
+            # Its own extras are replaced by what they require.
+            waiting += [text for name in sorted(requirement.extras) for text in extras[name]]
+        elif (has := installed_version(requirement.name)) is None:
+            lacking.append(str(requirement))
+        else:
+            found[requirement.name] = has
+            lacking += [] if requirement.specifier.contains(has, prereleases=True) else [f"{requirement}, not {has}"]
+    if lacking:
+        yield Finding("packages", f"not installed: {', '.join(dict.fromkeys(lacking))}: {REMEDY}", MISSING)
+    shown = ", ".join(f"{name} {has}" for name, has in found.items())
     yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
-
-
-def extras() -> Iterator[Finding]:
-    """Yield which extras of the library are there, and what the others lack; the study needs none but its own."""
-    project = _project()
-    names = sorted(project["optional-dependencies"].keys() - {*OF_THE_REPOSITORY})
-    lacking = {name: list(_lacking(project, name)) for name in names}
-    if complete := [name for name, lacks in lacking.items() if not lacks]:
-        yield Finding("extras", f"of the library: {', '.join(complete)}")
-    if incomplete := [f"{name} ({', '.join(lacks)})" for name, lacks in lacking.items() if lacks]:
-        text = f"not installed: {', '.join(incomplete)}; what needs one says so, and its tests are skipped"
-        yield Finding("extras", f"{text}: pip install -c envs/cpu.txt -e '.[NAME]'", NOTE)
-
-
-def _project() -> dict[str, Any]:
-    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return project
 
 
 def nothing_installed() -> bool:
     """Return whether even the package is missing that reads the versions of the others."""
     return find_spec("packaging") is None
-
-
-def required(project: Mapping[str, Any], extra: str) -> "list[Requirement]":
-    """Return what a project's table in pyproject.toml requires with an extra; its own extras are replaced by theirs."""
-    from packaging.requirements import Requirement
-
-    extras = project["optional-dependencies"]
-    waiting, found = [*project["dependencies"], *extras[extra]], {}
-    while waiting:
-        requirement = Requirement(waiting.pop(0))
-        if requirement.name == project["name"]:
-            waiting += [text for name in sorted(requirement.extras) for text in extras[name]]
-        else:
-            found[requirement.name] = requirement
-    return list(found.values())
-
-
-def _lacking(project: Mapping[str, Any], extra: str) -> Iterator[str]:
-    """Yield what an extra requires and is missing or of another version."""
-    for one in required(project, extra):
-        has = installed_version(one.name)
-        if has is None:
-            yield str(one)
-        elif not one.specifier.contains(has, prereleases=True):
-            yield f"{one}, not {has}"
 
 
 @cache

@@ -314,20 +314,6 @@ def test_packages_are_those_of_pyproject_or_named_with_what_is_expected(monkeypa
     assert re.match(r"not installed: .*torch>=2\.4, .*numba>=0\.61, not 0\.60\.9: run `make setup`", lacking)
 
 
-def test_extras_of_the_library_are_there_or_named_with_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
-    planted = {"onnx": None, "onnxscript": "0.2", "matplotlib": "3.9.1"}
-    monkeypatch.setattr(doctor, "installed_version", lambda name: planted.get(name, "99"))
-    findings = list(doctor.extras())
-    (present,), (absent,) = texts_of(findings, READY), texts_of(findings, NOTE)
-    assert {"data", "boosting", "plots", "statistics"} <= {*present.removeprefix("of the library: ").split(", ")}
-    assert (
-        "not installed: export (onnx>=1.16, onnxscript>=0.3, not 0.2), lightning-ir (transformers<5, not 99);" in absent
-    )
-    assert not {*doctor.OF_THE_REPOSITORY} & {*present.split(", ")}
-    monkeypatch.setattr(doctor, "installed_version", lambda name: None)
-    assert texts_of(list(doctor.extras()), READY) == []
-
-
 def test_before_anything_is_installed_it_says_what_installs_it_and_what_that_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
