@@ -8,12 +8,8 @@ reads one checks it.
 
 import os
 import platform
-import runpy
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -21,7 +17,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rankbound.texts import printable, quantity
@@ -73,13 +69,17 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     yield from found
     if nothing_installed():
         return
-    yield accelerators()
     if any(finding.level == MISSING for finding in found):
         return
+    import torch
+
     from rankbound.errors import ConfigError
     from rankbound_study.config.check import check_config, merged
     from rankbound_study.config.study import Study
 
+    names = [*map(torch.cuda.get_device_name, range(torch.cuda.device_count()))]
+    names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
+    yield Finding("accelerators", ", ".join(names) or f"none that torch {torch.__version__} can use")
     try:
         study = Study(check_config(merged(files), files))
     except ConfigError as error:
@@ -149,37 +149,6 @@ def installed_version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def accelerators() -> Finding:
-    """Return which accelerators torch can use; torch is imported only if its build can use one."""
-    build = _torch_build()
-    if build is None:
-        return Finding("accelerators", "unknown: torch is not installed", NOTE)
-    named = f"torch {build['__version__']}"
-    if not any(build.get(name) for name in ("cuda", "hip")) and sys.platform != "darwin":
-        listed = ""
-        with suppress(OSError, subprocess.TimeoutExpired):
-            # The NVIDIA GPUs that the driver lists.
-            command = ["nvidia-smi", "-L"]
-            listed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout
-        if cards := [line.partition(" (UUID")[0] for line in listed.splitlines() if line.startswith("GPU ")]:
-            text = f"{', '.join(cards)}, which {named} cannot use: install it by envs/cuda.txt"
-            return Finding("accelerators", text, NOTE)
-        return Finding("accelerators", f"none: {named} is a build for the CPU")
-    import torch
-
-    names = [*map(torch.cuda.get_device_name, range(torch.cuda.device_count()))]
-    names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
-    return Finding("accelerators", ", ".join(names) or f"none that {named} finds")
-
-
-def _torch_build() -> dict[str, Any] | None:
-    """Return what torch's small file of versions says, without the second that importing torch takes."""
-    spec = find_spec("torch")
-    if spec is None or spec.origin is None:
-        return None
-    return runpy.run_path(str(Path(spec.origin).with_name("version.py")))
 
 
 def data_sets(study: "Study") -> Iterator[Finding]:
