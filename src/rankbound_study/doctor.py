@@ -1,9 +1,8 @@
 """Look at an installation: what a study of this configuration needs here, what is there, and how to get the rest.
 
 The step `doctor` runs before anything is installed, too: functions import what they need.
-Packages are compared with those that pyproject.toml requires. None is imported, because it may be missing: their
-metadata has the versions. Of raw files nothing is fetched or read but the first bytes of an archive: the step that
-reads one checks it.
+Packages are compared with those that pyproject.toml requires, by the versions in their metadata. Of raw files nothing
+is fetched or read but the first bytes of an archive: the step that reads one checks it.
 """
 
 import os
@@ -67,8 +66,6 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     """Yield what was found; what needs packages that are missing is left out."""
     found = list(packages())
     yield from found
-    if nothing_installed():
-        return
     if any(finding.level == MISSING for finding in found):
         return
     import torch
@@ -156,6 +153,8 @@ def data_sets(study: "Study") -> Iterator[Finding]:
 
     Readers of archives are named here, too, because an archive may need one.
     """
+    from rankbound_study.data.archives import readers
+
     rar_sources = []
     for source in study.converted:
         place, text, level = _raw_file(study, source)
@@ -171,7 +170,12 @@ def data_sets(study: "Study") -> Iterator[Finding]:
     yield from (Finding("data", reason, NOTE) for reason in study.left_out.values())
     for path in sorted(Path(study.config.pathvars.data, "raw").glob("*.rejected*")):
         yield Finding("data", f"{path} failed its check and is never read: remove it", NOTE)
-    yield archive_readers(rar_sources)
+    found = readers()
+    if found or not rar_sources:
+        yield Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
+        return
+    remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
+    yield Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)
 
 
 def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
@@ -199,14 +203,3 @@ def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
         return address, f"not here; will be downloaded from {urlsplit(address).hostname}", NOTE
     where = f"get {' or '.join(names) or target.name} from {described.homepage or 'its owner'}"
     return "", f"{target} is missing and has no address: {where}, and save it there", MISSING
-
-
-def archive_readers(rar_sources: Sequence[str]) -> Finding:
-    """Return the programs that read .rar archives; `rar_sources` are the data sets that come as such."""
-    from rankbound_study.data.archives import readers
-
-    found = readers()
-    if found or not rar_sources:
-        return Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
-    remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
-    return Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)
