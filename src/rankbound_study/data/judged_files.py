@@ -69,7 +69,7 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
         # disable=None: no bar unless the output is a terminal.
         for wanted, name in tqdm(files.items(), unit="file", desc=raw.source.name, disable=None):
             lists = new_lists(reader(name, seen), places.setdefault(wanted, []))
-            for table in _ahead(_grouped(lists)):
+            for table in _ahead(lists):
                 write(table)
                 rows += len(table.column("items").combine_chunks().flatten())
         require_sizes(raw, topics, rows)
@@ -196,24 +196,20 @@ def _digest(table: pa.Table, row: int) -> bytes:
     return digest.digest()
 
 
-def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows in fewer tables, of bounded size."""
-    held: list[pa.Table] = []
-    size = 0
-    for table in tables:
-        held.append(table)
-        size += table.nbytes
-        if size >= _GROUP_BYTES:
-            yield pa.concat_tables(held).combine_chunks()
-            held, size = [], 0
-    if held:
-        yield pa.concat_tables(held).combine_chunks()
-
-
 def _ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same tables, each made while the previous one is being written."""
+    """Yield the same rows in tables of some megabytes, each made while the previous one is being written."""
+
+    def following() -> pa.Table | None:
+        held, size = list[pa.Table](), 0
+        for table in tables:
+            held.append(table)
+            size += table.nbytes
+            if size >= _GROUP_BYTES:
+                break
+        return pa.concat_tables(held).combine_chunks() if held else None
+
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, tables, None)
+        coming = pool.submit(following)
         while (table := coming.result()) is not None:
-            coming = pool.submit(next, tables, None)
+            coming = pool.submit(following)
             yield table

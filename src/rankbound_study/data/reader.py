@@ -158,12 +158,21 @@ def read_instances(path: Path) -> FoldedLists:
         own, where = table.slice(start, len(list(rows))), f"{path}, fold {fold}, {split}"
         splits[fold, split] = _split(own, index[start : start + len(own)], item_count, where)
         start += len(own)
+    item_names: Any = None
+    if ITEM_NAMES_KEY in metadata:
+        try:
+            item_names = json.loads(metadata[ITEM_NAMES_KEY])
+        except (ValueError, RecursionError):
+            item_names = ()
+        if not isinstance(item_names, list) or len(item_names) != item_count:
+            expected = f"a list of {item_count} names"
+            raise DataError(f"{path}: the metadata key {ITEM_NAMES_KEY!r} should be {expected}; make it anew")
     instances = FoldedLists(
         dataset=str(_single(table, "dataset", path)),
         nsr=_single(table, "nsr", path),
         topics=tuple(topics.dictionary.to_pylist()),
         item_count=item_count,
-        item_names=_item_names(metadata, path),
+        item_names=None if item_names is None else tuple(map(str, item_names)),
         splits=splits,
         repeats=_repeats(metadata, path),
     )
@@ -337,21 +346,6 @@ def _repeats(metadata: Mapping[str, str], path: Path) -> int:
     if not re.fullmatch(r"[1-9][0-9]?", text):
         raise DataError(f"{path}: the metadata key {REPEATS_KEY!r} should be a number from 1; make it anew")
     return int(text)
-
-
-def _item_names(metadata: Mapping[str, str], path: Path) -> tuple[str, ...] | None:
-    if ITEM_NAMES_KEY not in metadata:
-        return None
-    try:
-        names = json.loads(metadata[ITEM_NAMES_KEY])
-    except (ValueError, RecursionError):
-        names = None
-    if not isinstance(names, list) or len(names) != int(metadata[ITEM_COUNT_KEY]):
-        raise DataError(
-            f"{path}: the metadata key {ITEM_NAMES_KEY!r} should be a list of {metadata[ITEM_COUNT_KEY]} names; "
-            "make it anew"
-        )
-    return tuple(map(str, names))
 
 
 def _single(table: pa.Table, column: str, path: Path) -> Any:

@@ -121,7 +121,14 @@ def _judged_lists(random: np.random.Generator, queries: int) -> pa.Table:
     causes = random.standard_normal((rows, _CAUSES))
     weights = random.permutation(np.linspace(0.4, 1.2, _CAUSES)) * random.choice((-1.0, 1.0), _CAUSES)
     utility = causes @ weights + np.tanh(causes[:, 0] * causes[:, 1]) + _NOISE * random.standard_normal(rows)
-    labels = np.concatenate([_labels(random, utility[start:stop]) for start, stop in pairwise(offsets)])
+    labels = np.zeros(rows, dtype=np.int8)
+    for start, stop in pairwise(offsets):
+        # 0 throughout for some queries, else the best get 2 and 1, and at least one stays 0.
+        if random.random() >= _EMPTY_SHARE:
+            positives = np.clip(random.binomial(stop - start, _POSITIVE_SHARE), 1, stop - start - 1)
+            order = start + np.argsort(-utility[start:stop])[:positives]
+            labels[order] = 1
+            labels[order[: random.binomial(positives, _TOP_SHARE)]] = 2
     # Noisy mixtures of the causes, pure noise and constants, scaled to 0 .. 1 per query as LETOR does.
     mixed = causes @ random.standard_normal((_CAUSES, _INFORMATIVE)) / np.sqrt(_CAUSES)
     noise = random.standard_normal((rows, _WIDTH - _CONSTANT))
@@ -134,18 +141,6 @@ def _judged_lists(random: np.random.Generator, queries: int) -> pa.Table:
     topics = [str(_FIRST_QUERY + query) for query in range(queries)]
     names = [f"SYNTHETIC-{topic}-{place}" for topic, size in zip(topics, sizes, strict=True) for place in range(size)]
     return judged_table(topics, names, labels, np.round(features, 6).astype(np.float32), offsets)
-
-
-def _labels(random: np.random.Generator, utility: Floats) -> npt.NDArray[np.int8]:
-    """Return the labels of one query: 0 throughout for some, else the best get 2 and 1, and at least one stays 0."""
-    labels = np.zeros(len(utility), dtype=np.int8)
-    if random.random() < _EMPTY_SHARE:
-        return labels
-    positives = np.clip(random.binomial(len(utility), _POSITIVE_SHARE), 1, len(utility) - 1)
-    order = np.argsort(-utility)[:positives]
-    labels[order] = 1
-    labels[order[: random.binomial(positives, _TOP_SHARE)]] = 2
-    return labels
 
 
 # MovieLens latest-small (INVENTORY section 1): 412 users with at least 25 relevant items, 198 with fewer; 9,724

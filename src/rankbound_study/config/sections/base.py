@@ -339,7 +339,12 @@ def explained(error: ValidationError, values: Mapping[str, Any], kind: type[Keys
                 yield path, f"{named(path)} {details['msg']}"
             case _:
                 expected = _EXPECTED[wrong].format(**context) if wrong in _EXPECTED else details["msg"]
-                yield path, f"{named(path)} is {shown(found)}: expected {expected}{_hint(wrong, found)}"
+                # A common mistake: to YAML, 1e-3 without a dot is text.
+                if wrong in ("int_type", "float_type") and isinstance(found, str):
+                    with suppress(ValueError, OverflowError):
+                        number = int(float(found)) if wrong == "int_type" else float(found)
+                        expected += f"; YAML reads {found} as text: write {number!r} without quotes"
+                yield path, f"{named(path)} is {shown(found)}: expected {expected}"
 
 
 def _in_file(where: KeyPath, values: Any) -> KeyPath:
@@ -364,12 +369,3 @@ def _section_at(where: KeyPath, kind: Any) -> type[Keys]:
         if NoneType in get_args(kind):
             kind = get_args(kind)[0]
     return cast(type[Keys], kind)
-
-
-def _hint(wrong: str, found: Any) -> str:
-    """Return a hint for a common YAML mistake: 1e-3 without a dot is text."""
-    if wrong in ("int_type", "float_type") and isinstance(found, str):
-        with suppress(ValueError, OverflowError):
-            number = int(float(found)) if wrong == "int_type" else float(found)
-            return f"; YAML reads {found} as text: write {number!r} without quotes"
-    return ""
