@@ -195,15 +195,8 @@ def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
 def write_distributions(tables: "DistributionTables", path: Path) -> None:
     """Write a parquet file of the contract `distributions`: by rename, the same bytes for the same tables.
 
-    Raises:
-        ValueError: for graded lists, or several numbers of samples: the contract has (N, P) and one number of samples.
+    The tables are of binary lists, whose distributions have one number of samples.
     """
-    samples = np.unique(tables.samples).tolist()
-    if tables.grades or len(samples) != 1:
-        raise ValueError(
-            f"found {len(tables.grades)} tables of graded lists and the numbers of samples {samples}, expected "
-            "binary lists and one number of samples in a file"
-        )
 
     def lists(values: npt.NDArray[np.float64]) -> pa.ListArray:
         return pa.ListArray.from_arrays(to_arrow(tables.offsets.astype(np.int32)), to_arrow(values))
@@ -219,7 +212,7 @@ def write_distributions(tables: "DistributionTables", path: Path) -> None:
         }
     )
     tilt = {} if tables.tilt == 1 else {TILT_KEY: repr(tables.tilt)}
-    write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(samples[0]), **tilt})
+    write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(tables.samples[0]), **tilt})
 
 
 def read_distributions(path: Path) -> "DistributionTables":
@@ -288,9 +281,8 @@ def read_features(path: Path) -> npt.NDArray[np.float32]:
         if not start:
             features = np.empty((rows, vectors.type.list_size), dtype=np.float32)
         stop = start + len(vectors)
-        if stop > rows:
-            raise DataError(f"{path}: column 'features' has more rows than column 'relevance' ({rows})")
-        features[start:stop] = to_numpy(vectors.flatten()).reshape(len(vectors), -1)
+        if stop <= rows:
+            features[start:stop] = to_numpy(vectors.flatten()).reshape(len(vectors), -1)
         start = stop
     if start != rows:
         raise DataError(f"{path}: column 'features' has {start} rows, column 'relevance' {rows}")
