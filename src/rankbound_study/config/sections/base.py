@@ -55,8 +55,8 @@ class Keys(BaseModel):
 
     def given(self, *without: str) -> dict[str, Any]:
         """Return the keys that are set, as they are written, except some."""
-        keys = [key for key in type(self).model_fields if key in self.model_fields_set and key not in without]
-        return {key: _plain(getattr(self, key)) for key in keys}
+        # It would warn of whole numbers among numbers with a fraction, which are kept as they are written.
+        return self.model_dump(exclude_unset=True, exclude=set(without), warnings=False)
 
     def problems(self) -> Iterator[Problem]:
         """Yield the problems between the keys of this section."""
@@ -70,15 +70,6 @@ class Keys(BaseModel):
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a section as YAML has it."""
-    if isinstance(value, Keys):
-        return value.given()
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def named(path: KeyPath) -> str:

@@ -56,25 +56,21 @@ from rankbound_study.config.sections.description import (
 LARGEST_SPREAD = 3.0
 """Beyond it, the shortest lists of any affordable data set are empty."""
 
-Extent = Annotated[float, Field(ge=0, le=1_000_000)]
-
 
 class PlantedKeys(Keys):
     """Ratings by utilities of planted tastes (`data/synthetic.py` has the formulas)."""
 
-    spread: float = Field(
-        0, ge=0, le=LARGEST_SPREAD, description="Standard deviation of log P, P relevant items a user"
+    spread: Annotated[float, Field(ge=0, le=LARGEST_SPREAD), AsWritten] = Field(
+        0, description="Standard deviation of log P, P relevant items a user"
     )
-    correlation: float = Field(
-        0, ge=0, le=1, description="Correlation of list size and kind of taste: 1 gives long lists to the minority"
+    correlation: Annotated[float, Field(ge=0, le=1), AsWritten] = Field(
+        0, description="Correlation of list size and kind of taste: 1 gives long lists to the minority"
     )
-    popularity: Extent = Field(0, description="Standard deviation of utilities that all users share")
+    popularity: Annotated[float, Field(ge=0, le=1_000_000), AsWritten] = Field(
+        0, description="Standard deviation of utilities that all users share"
+    )
     mean_relevant: Positive = Field(175, description="Mean of P, the same at every spread")
     items: Positive = Field(3000, description="Items of the catalogue")
-
-    def given(self, *without: str) -> dict[str, Any]:
-        """Return the parameters that are set, whole numbers as integers."""
-        return {key: int(value) if value == int(value) else value for key, value in super().given(*without).items()}
 
 
 def _sampling(value: Any) -> Any:
