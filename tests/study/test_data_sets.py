@@ -144,13 +144,13 @@ def test_the_minority_is_as_large_as_planted_and_as_correlated(correlation: floa
 
 
 def test_kinds_of_taste_share_no_dimension_and_parameters_change_nothing_else() -> None:
-    drawn = population()
+    drawn = population(rank=6)
     used = drawn.tastes != 0
-    assert (used == (drawn.minority[:, None] == (np.arange(4) < 2))).all()
+    assert (used == (drawn.minority[:, None] == (np.arange(6) < 3))).all()
     utilities = np.array(list(drawn.utilities()))
-    assert np.linalg.matrix_rank(utilities) == 4
-    assert np.linalg.matrix_rank(utilities[drawn.minority]) == 2
-    assert np.linalg.matrix_rank(np.array(list(population(popularity=1).utilities()))) == 5
+    assert np.linalg.matrix_rank(utilities) == 6
+    assert np.linalg.matrix_rank(utilities[drawn.minority]) == 3
+    assert np.linalg.matrix_rank(np.array(list(population(rank=6, popularity=1).utilities()))) == 7
     one, other = population(spread=0, correlation=1), population(spread=1.5, correlation=1)
     same = {name: (getattr(one, name) == getattr(other, name)).all() for name in vars(one)}
     assert {name for name, equal in same.items() if not equal} == {"relevant"}
@@ -199,7 +199,10 @@ def test_other_names_and_sizes_fail(tmp_path: Path, dataset: str, size: str, pla
         generate(dataset, tmp_path / "x", 0, size, keys)
 
 
-@pytest.mark.parametrize(("text", "message"), [('{"sprad": 1}', "sprad"), ('{"spread": -1}', "spread")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [('{"rank": 3}', "rank is 3: expected a multiple of 2"), ('{"sprad": 1}', "sprad"), ('{"spread": -1}', "spread")],
+)
 def test_wrong_parameters_are_refused(tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture) -> None:
     status = main(["generate", "synthetic-wide", "--size", "20", "--planted", text, "--out", str(tmp_path / "x")])
     assert status

@@ -177,8 +177,8 @@ class Population:
     Attributes:
         relevant: number of relevant items of every user.
         minority: whether a user's taste is of the kind that goes with long lists.
-        tastes: `(n_users, 4)`; the minority's lie in the first half of the dimensions, all others' in the second.
-        item_tastes: `(n_items, 4)`.
+        tastes: `(n_users, rank)`; the minority's lie in the first half of the dimensions, all others' in the second.
+        item_tastes: `(n_items, rank)`.
         popularity: `(n_items,)`, the same for all users.
     """
 
@@ -207,12 +207,12 @@ class Population:
         score = planted.correlation * scores + np.sqrt(1 - planted.correlation**2) * noise
         minority = np.zeros(users, dtype=np.bool_)
         minority[np.argsort(-score)[: round(_MINORITY * users)]] = True
-        half = _TASTES // 2
-        tastes = random.standard_normal((users, _TASTES)) / np.sqrt(half)
+        half = planted.rank // 2
+        tastes = random.standard_normal((users, planted.rank)) / np.sqrt(half)
         tastes[minority, half:] = 0
         tastes[~minority, :half] = 0
         popularity = planted.popularity * random.standard_normal(planted.items)
-        item_tastes = _PLANTED_WEIGHT * random.standard_normal((planted.items, _TASTES))
+        item_tastes = _PLANTED_WEIGHT * random.standard_normal((planted.items, planted.rank))
         return cls(relevant, minority, tastes, item_tastes, popularity)
 
     def utilities(self) -> Iterator[Floats]:

@@ -293,6 +293,7 @@ _EXPECTED = {
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "at least {ge:g}",
     "less_than": "less than {lt:g}",
+    "multiple_of": "a multiple of {multiple_of:g}",
     "less_than_equal": "at most {le:,.15g}",
     "too_long": "at most {max_length} values",
     "too_short": "at least one value",

@@ -66,6 +66,7 @@ class PlantedKeys(Keys):
     correlation: Annotated[float, Field(ge=0, le=1), AsWritten] = Field(
         0, description="Correlation of list size and kind of taste: 1 gives long lists to the minority"
     )
+    rank: int = Field(4, ge=2, le=1000, multiple_of=2, description="Dimensions of tastes, one half for each kind")
     popularity: Annotated[float, Field(ge=0, le=1_000_000), AsWritten] = Field(
         0, description="Standard deviation of utilities that all users share"
     )
