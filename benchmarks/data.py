@@ -253,7 +253,7 @@ def generated_source(name: str, archive: Path) -> "RawSource":
     from rankbound_study.data.sources import SOURCES, RawSource, member_checksum
 
     source = SOURCES[name]
-    members = list_members(archive, source.limits)
+    members = list_members(archive)
     wanted = source.content.members
     sums = {name: member_checksum(archive, find_member(members, name, archive), source) for name in wanted}
     content = source.content.model_copy(update={"members": sums})

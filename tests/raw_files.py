@@ -85,9 +85,9 @@ def source_of(name: str, path: Path) -> RawSource:
     source = SOURCES[name]
     if source.content.file:
         return changed(source, file=hashlib.sha256(path.read_bytes()).hexdigest())
-    members = list_members(path, source.limits)
+    members = list_members(path)
     if (folder := source.described.folder) is not None:
-        contents = read_members(path, [one.name for one in folder_members(members, folder.path, path)], source.limits)
+        contents = read_members(path, [one.name for one in folder_members(members, folder.path, path)])
         return changed(source, folder=folder_of({file_name(name): content for name, content in contents}))
     sums = {}
     for wanted in source.content.members:

@@ -34,6 +34,7 @@ IR_DATASETS = "ir_datasets:"
 """What the names of that package's data sets begin with."""
 
 PARTS = {"train": "training", "validation": "validation", "test": "test"}
+MEMBER_BYTES = 2 * 2**30  # of a member of an archive at most
 _MEGABYTE = 2**20
 
 
@@ -319,10 +320,9 @@ class _Files:
         found = [one for one in archive.infolist() if f"/{one.filename}".endswith(f"/{wanted}")]
         if len(found) != 1:
             raise SourceError(f"{archive.filename}: found {quantity(len(found), 'member')} {wanted}, expected one")
-        most = self.described.row["limits"]["member_megabytes"] * _MEGABYTE
-        if found[0].file_size > most:
+        if found[0].file_size > MEMBER_BYTES:
             size = f"{found[0].file_size:,} bytes"
-            raise SourceError(f"{archive.filename}: {wanted} would have {size}, expected at most {most:,}")
+            raise SourceError(f"{archive.filename}: {wanted} would have {size}, expected at most {MEMBER_BYTES:,}")
         return found[0]
 
     def _require(self, name: str, stream: BinaryIO | Any, where: str) -> None:

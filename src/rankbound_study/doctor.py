@@ -1,19 +1,14 @@
 """Look at an installation: what a study of this configuration needs here, what is there, and how to get the rest.
 
 The step `doctor` runs before anything is installed, too: functions import what they need.
-Packages are compared with those that pyproject.toml requires. None is imported, because it may be missing: their
-metadata has the versions. Of raw files nothing is fetched or read but the first bytes of an archive: the step that
-reads one checks it.
+Packages are compared with those that pyproject.toml requires, by the versions in their metadata. Of raw files nothing
+is fetched or read but the first bytes of an archive: the step that reads one checks it.
 """
 
 import os
 import platform
-import runpy
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -21,14 +16,12 @@ from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rankbound.texts import printable, quantity
 
 if TYPE_CHECKING:
-    from packaging.requirements import Requirement
-
     from rankbound_study.config.study import Study
 
 READY, NOTE, MISSING = "ready", "note", "missing"
@@ -42,9 +35,6 @@ SETUP = (
     "; it takes some minutes and 3 GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also "
     "says what data, programs and GPUs there are"
 )
-
-OF_THE_REPOSITORY = ("cloud", "dev", "faults", "peers", "s3", "study")
-"""Extras of pyproject.toml that are not the library's."""
 
 RAR = b"Rar!"
 _WIDTH, _INDENT, _MARKS = 110, 15, {MISSING: "! ", NOTE: "- "}
@@ -76,16 +66,17 @@ def _findings(files: Sequence[Path]) -> Iterator[Finding]:
     """Yield what was found; what needs packages that are missing is left out."""
     found = list(packages())
     yield from found
-    if nothing_installed():
-        return
-    yield from extras()
-    yield accelerators()
     if any(finding.level == MISSING for finding in found):
         return
+    import torch
+
     from rankbound.errors import ConfigError
     from rankbound_study.config.check import check_config, merged
     from rankbound_study.config.study import Study
 
+    names = [*map(torch.cuda.get_device_name, range(torch.cuda.device_count()))]
+    names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
+    yield Finding("accelerators", ", ".join(names) or f"none that torch {torch.__version__} can use")
     try:
         study = Study(check_config(merged(files), files))
     except ConfigError as error:
@@ -118,64 +109,34 @@ def packages() -> Iterator[Finding]:
         text = f"the packages of the study are not installed for Python {python}: {REMEDY}{SETUP}"
         yield Finding("packages", text, MISSING)
         return
+    from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
-    project = _project()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     if not SpecifierSet(project["requires-python"]).contains(python, prereleases=True):
         text = f"this is Python {python}, expected {project['requires-python']}: make PYTHON=/path/to/python3 setup"
         yield Finding("packages", text, MISSING)
-    if lacking := list(_lacking(project, "study")):
-        yield Finding("packages", f"not installed: {', '.join(lacking)}: {REMEDY}", MISSING)
-    found = {one.name: installed_version(one.name) for one in required(project, "study")}
-    shown = ", ".join(f"{name} {has}" for name, has in found.items() if has)
+    extras = project["optional-dependencies"]
+    waiting, found, lacking = [*project["dependencies"], *extras["study"]], dict[str, str](), list[str]()
+    while waiting:
+        requirement = Requirement(waiting.pop(0))
+        if requirement.name == project["name"]:
+            # Its own extras are replaced by what they require.
+            waiting += [text for name in sorted(requirement.extras) for text in extras[name]]
+        elif (has := installed_version(requirement.name)) is None:
+            lacking.append(str(requirement))
+        else:
+            found[requirement.name] = has
+            lacking += [] if requirement.specifier.contains(has, prereleases=True) else [f"{requirement}, not {has}"]
+    if lacking:
+        yield Finding("packages", f"not installed: {', '.join(dict.fromkeys(lacking))}: {REMEDY}", MISSING)
+    shown = ", ".join(f"{name} {has}" for name, has in found.items())
     yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
-
-
-def extras() -> Iterator[Finding]:
-    """Yield which extras of the library are there, and what the others lack; the study needs none but its own."""
-    project = _project()
-    names = sorted(project["optional-dependencies"].keys() - {*OF_THE_REPOSITORY})
-    lacking = {name: list(_lacking(project, name)) for name in names}
-    if complete := [name for name, lacks in lacking.items() if not lacks]:
-        yield Finding("extras", f"of the library: {', '.join(complete)}")
-    if incomplete := [f"{name} ({', '.join(lacks)})" for name, lacks in lacking.items() if lacks]:
-        text = f"not installed: {', '.join(incomplete)}; what needs one says so, and its tests are skipped"
-        yield Finding("extras", f"{text}: pip install -c envs/cpu.txt -e '.[NAME]'", NOTE)
-
-
-def _project() -> dict[str, Any]:
-    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return project
 
 
 def nothing_installed() -> bool:
     """Return whether even the package is missing that reads the versions of the others."""
     return find_spec("packaging") is None
-
-
-def required(project: Mapping[str, Any], extra: str) -> "list[Requirement]":
-    """Return what a project's table in pyproject.toml requires with an extra; its own extras are replaced by theirs."""
-    from packaging.requirements import Requirement
-
-    extras = project["optional-dependencies"]
-    waiting, found = [*project["dependencies"], *extras[extra]], {}
-    while waiting:
-        requirement = Requirement(waiting.pop(0))
-        if requirement.name == project["name"]:
-            waiting += [text for name in sorted(requirement.extras) for text in extras[name]]
-        else:
-            found[requirement.name] = requirement
-    return list(found.values())
-
-
-def _lacking(project: Mapping[str, Any], extra: str) -> Iterator[str]:
-    """Yield what an extra requires and is missing or of another version."""
-    for one in required(project, extra):
-        has = installed_version(one.name)
-        if has is None:
-            yield str(one)
-        elif not one.specifier.contains(has, prereleases=True):
-            yield f"{one}, not {has}"
 
 
 @cache
@@ -187,42 +148,13 @@ def installed_version(name: str) -> str | None:
         return None
 
 
-def accelerators() -> Finding:
-    """Return which accelerators torch can use; torch is imported only if its build can use one."""
-    build = _torch_build()
-    if build is None:
-        return Finding("accelerators", "unknown: torch is not installed", NOTE)
-    named = f"torch {build['__version__']}"
-    if not any(build.get(name) for name in ("cuda", "hip")) and sys.platform != "darwin":
-        listed = ""
-        with suppress(OSError, subprocess.TimeoutExpired):
-            # The NVIDIA GPUs that the driver lists.
-            command = ["nvidia-smi", "-L"]
-            listed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout
-        if cards := [line.partition(" (UUID")[0] for line in listed.splitlines() if line.startswith("GPU ")]:
-            text = f"{', '.join(cards)}, which {named} cannot use: install it by envs/cuda.txt"
-            return Finding("accelerators", text, NOTE)
-        return Finding("accelerators", f"none: {named} is a build for the CPU")
-    import torch
-
-    names = [*map(torch.cuda.get_device_name, range(torch.cuda.device_count()))]
-    names += ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
-    return Finding("accelerators", ", ".join(names) or f"none that {named} finds")
-
-
-def _torch_build() -> dict[str, Any] | None:
-    """Return what torch's small file of versions says, without the second that importing torch takes."""
-    spec = find_spec("torch")
-    if spec is None or spec.origin is None:
-        return None
-    return runpy.run_path(str(Path(spec.origin).with_name("version.py")))
-
-
 def data_sets(study: "Study") -> Iterator[Finding]:
     """Yield where each data set is or how to get it, what is left out for want of a file, and what was set aside.
 
     Readers of archives are named here, too, because an archive may need one.
     """
+    from rankbound_study.data.archives import readers
+
     rar_sources = []
     for source in study.converted:
         place, text, level = _raw_file(study, source)
@@ -238,7 +170,12 @@ def data_sets(study: "Study") -> Iterator[Finding]:
     yield from (Finding("data", reason, NOTE) for reason in study.left_out.values())
     for path in sorted(Path(study.config.pathvars.data, "raw").glob("*.rejected*")):
         yield Finding("data", f"{path} failed its check and is never read: remove it", NOTE)
-    yield archive_readers(rar_sources)
+    found = readers()
+    if found or not rar_sources:
+        yield Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
+        return
+    remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
+    yield Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)
 
 
 def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
@@ -266,14 +203,3 @@ def _raw_file(study: "Study", source: str) -> tuple[str, str, str]:
         return address, f"not here; will be downloaded from {urlsplit(address).hostname}", NOTE
     where = f"get {' or '.join(names) or target.name} from {described.homepage or 'its owner'}"
     return "", f"{target} is missing and has no address: {where}, and save it there", MISSING
-
-
-def archive_readers(rar_sources: Sequence[str]) -> Finding:
-    """Return the programs that read .rar archives; `rar_sources` are the data sets that come as such."""
-    from rankbound_study.data.archives import readers
-
-    found = readers()
-    if found or not rar_sources:
-        return Finding("tools", f"readers of .rar archives: {', '.join(found) or 'none, and none is needed'}")
-    remedy = "install libarchive or unar (Debian: apt install libarchive13), or save the same files as a .zip"
-    return Finding("tools", f"{', '.join(rar_sources)}: no reader of .rar archives: {remedy}", MISSING)

@@ -18,7 +18,6 @@ from rankbound_study.data.contracts import (
     CONTRACTS,
     SCHEMA_KEY,
     contract_of,
-    count_rows,
     read_metadata,
     read_row_groups,
     read_table,
@@ -51,7 +50,6 @@ READERS: tuple[Callable[[Path], Any], ...] = (
     lambda path: read_table(path, "lists"),
     lambda path: read_metadata(path, "lists"),
     lambda path: list(read_row_groups(path, "lists", ["items", "features"])),
-    lambda path: count_rows(path, "lists"),
     lambda path: contract_of(path, ["lists", "runs"]),
     *(reader.read_features, reader.read_item_names, read_lists, read_qrels, read_run),
 )

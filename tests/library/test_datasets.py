@@ -18,7 +18,6 @@ from rankbound.errors import DataError, SourceError
 from rankbound.io.fetch import MIRROR_VARIABLE
 
 PARTS = ["S1.txt", "S2.txt", "S3.txt", "S4.txt"]
-LIMITS = {"members": 10, "member_megabytes": 1, "megabytes": 10}
 RATINGS = "1::7::4.5::100\n1::8::3::90\n2::7::0.5::80\n"
 
 
@@ -36,7 +35,7 @@ def row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A known set of four parts, and a mirror with its archive, whose lines end in CRLF."""
     monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
     sums = {name: hashlib.sha256(letor(part).encode()).hexdigest() for part, name in enumerate(PARTS)}
-    common = {"title": "Planted lists", "homepage": "https://example.org", "limits": LIMITS}
+    common = {"title": "Planted lists", "homepage": "https://example.org"}
     planted = {**common, "format": "letor", "archives": ["planted.zip", "planted.rar"], "parts": PARTS}
     planted["content"] = {"line_ends": "any", "members": sums}
     rated = {**common, "format": "ratings", "archives": ["rated.zip"], "files": ["r.dat"], "separator": "::"}
@@ -101,14 +100,17 @@ def test_other_content_is_set_aside_and_named(tmp_path: Path) -> None:
         rb.datasets.load("planted", folder)[0]
 
 
-def test_sizes_features_and_limits_are_checked(tmp_path: Path, row: dict[str, Any]) -> None:
+def test_sizes_features_and_limits_are_checked(
+    tmp_path: Path, row: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     mirror = str(tmp_path / "mirror")
     row["sizes"] = {"topics": 12, "rows": 29}
     with pytest.raises(DataError, match="found 28 rows of 12 topics, expected 29 of 12, as published"):
         rb.datasets.load("planted", tmp_path / "data", mirror=mirror)[0]
-    row["limits"] = LIMITS | {"member_megabytes": 1e-4}
-    with pytest.raises(SourceError, match=r"S1.txt would have 2\d\d bytes, expected at most 104\."):
-        rb.datasets.load("planted", tmp_path / "data", mirror=mirror)[0]
+    with monkeypatch.context() as patch:
+        patch.setattr("rankbound.datasets.MEMBER_BYTES", 104)
+        with pytest.raises(SourceError, match=r"S1.txt would have 2\d\d bytes, expected at most 104\."):
+            rb.datasets.load("planted", tmp_path / "data", mirror=mirror)[0]
     del row["content"], row["sizes"]
     (tmp_path / "loose").mkdir()
     for part, name in enumerate(PARTS):

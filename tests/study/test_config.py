@@ -6,6 +6,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,9 +50,17 @@ def told_of(old: str, new: str, tmp_path: Path) -> str:
     return message(merged([file]), file)
 
 
+READ = cache(lambda file: merged([file]))
+
+
+def read(file: Path = DEFAULT) -> dict[str, Any]:
+    """A configuration that may be changed."""
+    return deepcopy(READ(file))
+
+
 def changed(place: str, value: Any, file: Path = DEFAULT) -> dict[str, Any]:
     """The configuration with another value at a place such as `training.movielens.epochs`."""
-    config: dict[str, Any] = merged([file])
+    config = read(file)
     section: Any = config
     *path, last = place.split(".")
     for key in path:
@@ -122,7 +131,7 @@ def test_problems_have_the_line_of_their_key_and_their_file(tmp_path: Path) -> N
     mine = tmp_path / "mine.yaml"
     mine.write_text("# mine\nseeds: {honest: [one]}\n", encoding="utf-8")
     assert re.search(r"mine\.yaml, line 2: seeds\.honest\[0\]", message(merged([DEFAULT, mine]), DEFAULT, mine))
-    config = merged([DEFAULT]) | {"seeds": {"published": ["one"], "honest": [0]}}
+    config = read() | {"seeds": {"published": ["one"], "honest": [0]}}
     assert "--config on the command line: seeds.published[0]" in message(config, DEFAULT, flags=("seeds",))
 
 
@@ -175,7 +184,7 @@ def shown_keys(value: Any) -> dict[type[Keys], set[str]]:
 
 
 def test_the_default_configuration_shows_describes_and_comments_every_key() -> None:
-    for section, shown in shown_keys(Configuration.model_validate(merged([DEFAULT]))).items():
+    for section, shown in shown_keys(Configuration.model_validate(read())).items():
         assert all(field.description for field in section.model_fields.values()), section
         # An experiment changes some of what it may change.
         if section.__name__ not in ("VariantKeys", "ExperimentKeys", "ModelOptions"):
@@ -218,7 +227,7 @@ def test_what_a_study_takes_is_estimated(file: str, place: str, value: Any, expe
 
 
 def test_an_estimate_is_near_what_was_measured_and_says_what_catalogues_take() -> None:
-    study = Study.of(merged([DEFAULT]))
+    study = Study.of(read())
     for method, measured in VALID["measured"].items():
         found = estimated(study, [job for job in study.compared if job.model == method])
         ratios = [found.seconds / measured[0], found.gigabytes / measured[1]]
@@ -226,7 +235,7 @@ def test_an_estimate_is_near_what_was_measured_and_says_what_catalogues_take() -
 
     # Whole catalogues take longer.
     def seconds(**keys: Any) -> float:
-        config = merged([DEFAULT]) | {"compare": [], "experiment": [], "datasets": ["movielens"]}
+        config = read() | {"compare": [], "experiment": [], "datasets": ["movielens"]}
         usual = {key: value for key, value in config["interactions"]["movielens"].items() if key != "nsr"}
         study = Study.of(config | {"interactions": {"movielens": usual | keys}})
         return estimated(study, study.runs).seconds
@@ -239,7 +248,7 @@ def test_the_memory_of_a_conversion_of_ratings_follows_their_bytes(tmp_path: Pat
     path = tmp_path / "ratings.dat"
     with path.open("wb") as file:
         file.truncate(25 * 25_000_000)
-    config = merged([DEFAULT]) | {"compare": [], "experiment": [], "datasets": ["mine"]}
+    config = read() | {"compare": [], "experiment": [], "datasets": ["mine"]}
     mine = {**config["interactions"]["movielens"], "source": {**RATED, "path": str(path)}}
     config["interactions"]["mine"] = {key: value for key, value in mine.items() if key != "archive"}
     config["training"]["mine"] = config["training"]["movielens"]

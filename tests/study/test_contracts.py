@@ -27,7 +27,6 @@ from rankbound_study.data.contracts import (
     SCHEMA_KEY,
     VECTOR,
     contract_of,
-    count_rows,
     judged_table,
     open_writer,
     read_metadata,
@@ -241,7 +240,6 @@ def test_every_reader_looks_at_the_seal_if_there_is_one(tmp_path: Path) -> None:
     for read in (
         lambda: read_table(path, "image-folds"),
         lambda: read_metadata(path, "image-folds"),
-        lambda: count_rows(path, "image-folds"),
         lambda: list(read_row_groups(path, "image-folds", ["fold"])),
         lambda: scan_runs(path),
     ):

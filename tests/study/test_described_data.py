@@ -489,16 +489,6 @@ def test_every_row_of_the_archives_folds_is_stored_once(run: Run, place: Place) 
 
 
 BAD: dict[str, tuple[str, Callable[[], Members], str]] = {
-    "a label above the range": (
-        "mslr-web10k",
-        lambda: mslr() | {"Fold2/test.txt": mslr()["Fold2/test.txt"].replace(b"\n3 qid:1", b"\n5 qid:1", 1)},
-        "raw.zip: Fold2/test.txt, line 3: found '5', expected a label: a whole number 0 .. 4",
-    ),
-    "folds that contradict one another": (
-        "mslr-web10k",
-        lambda: mslr() | {"Fold3/vali.txt": mslr()["Fold3/vali.txt"] + mslr_part(7)},
-        "raw.zip: 'Fold2/test.txt' and 'Fold3/vali.txt' should be the same part, but have",
-    ),
     "a malformed line": (
         "mq2008",
         lambda: MQ2008 | {"MQ2008/S3.txt": mq2008_part(3).replace(b" 7:", b" 7;", 1)},

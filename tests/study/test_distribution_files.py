@@ -43,7 +43,7 @@ def test_tables_survive_the_file_byte_for_byte(metric: str, tmp_path: Path) -> N
     assert torch.equal(read.smooth(values, facts), tables.smooth(values, facts))
 
 
-def test_files_know_their_tilt_and_hold_binary_lists_alike_sampled(tmp_path: Path) -> None:
+def test_files_know_their_tilt(tmp_path: Path) -> None:
     for tilt in (1, 2.5):
         made = [score_distribution("AP", n=n, p=3, tilt=tilt) for n in (8, 9)]
         write_distributions(DistributionTables.collect(made), tmp_path / "AP.parquet")
@@ -51,12 +51,6 @@ def test_files_know_their_tilt_and_hold_binary_lists_alike_sampled(tmp_path: Pat
         read = read_distributions(tmp_path / "AP.parquet")
         assert read.tilt == read.of(8, 3).tilt == tilt
         np.testing.assert_array_equal(read.of(9, 3).probability, made[1].probability)
-    binary, graded = score_distribution("nDCG", 4, 2), score_distribution("nDCG", relevance=[0, 1, 2])
-    fewer = score_distribution("nDCG", 5, 2, samples=10)
-    for ones in ([binary, graded], [binary, fewer]):
-        with pytest.raises(ValueError, match="expected binary lists and one number of samples in a file"):
-            write_distributions(DistributionTables.collect(ones), tmp_path / "t.parquet")
-    assert not (tmp_path / "t.parquet").exists()
 
 
 @pytest.fixture

@@ -218,9 +218,8 @@ def test_the_real_archive_has_the_counted_duplicates() -> None:
     reference = Path(__file__).parents[1] / "reference" / "data_sets.json"
     expected = json.loads(reference.read_text(encoding="utf-8"))["aaf"]
     check_content(SOURCES["aaf"], raw)
-    limits = SOURCES["aaf"].limits
-    faces = parse_names([member.name for member in folder_members(list_members(raw, limits), FOLDER, raw)], str(raw))
-    contents = read_members(raw, [face.member for face in faces], limits)
+    faces = parse_names([member.name for member in folder_members(list_members(raw), FOLDER, raw)], str(raw))
+    contents = read_members(raw, [face.member for face in faces])
     digests = [hashlib.sha256(content).hexdigest() for _, content in contents]
     assert [face.number for face in faces] == list(range(expected["images"]))
     ages = [face.age for face in faces]

@@ -314,20 +314,6 @@ def test_packages_are_those_of_pyproject_or_named_with_what_is_expected(monkeypa
     assert re.match(r"not installed: .*torch>=2\.4, .*numba>=0\.61, not 0\.60\.9: run `make setup`", lacking)
 
 
-def test_extras_of_the_library_are_there_or_named_with_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
-    planted = {"onnx": None, "onnxscript": "0.2", "matplotlib": "3.9.1"}
-    monkeypatch.setattr(doctor, "installed_version", lambda name: planted.get(name, "99"))
-    findings = list(doctor.extras())
-    (present,), (absent,) = texts_of(findings, READY), texts_of(findings, NOTE)
-    assert {"data", "boosting", "plots", "statistics"} <= {*present.removeprefix("of the library: ").split(", ")}
-    assert (
-        "not installed: export (onnx>=1.16, onnxscript>=0.3, not 0.2), lightning-ir (transformers<5, not 99);" in absent
-    )
-    assert not {*doctor.OF_THE_REPOSITORY} & {*present.split(", ")}
-    monkeypatch.setattr(doctor, "installed_version", lambda name: None)
-    assert texts_of(list(doctor.extras()), READY) == []
-
-
 def test_before_anything_is_installed_it_says_what_installs_it_and_what_that_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -391,21 +377,6 @@ def test_a_rar_archive_needs_a_reader(diagnosed: Diagnosed, monkeypatch: pytest.
     assert "readers of .rar archives: unar" in diagnosed(**MQ2008)
 
 
-def test_a_gpu_that_torchs_build_cannot_use_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_torch_build", lambda: {"__version__": "9.9+cpu", "cuda": None})
-    monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    program = tmp_path / "nvidia-smi"
-    for script, level, said in (
-        ("echo 'GPU 0: Planted Card (UUID: GPU-1)'", NOTE, "GPU 0: Planted Card, which torch 9.9+cpu cannot use"),
-        ("exit 9", READY, "none: torch 9.9+cpu is a build"),
-    ):
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-        (text,) = texts_of([doctor.accelerators()], level)
-        assert text.startswith(said)
-
-
 def test_a_line_is_marked_by_its_level_and_no_name_breaks_it() -> None:
     shown = list(lines([Finding("data", "a\nb"), Finding("data", "c", MISSING), Finding("disk", "d", NOTE)]))
     assert [line.split() for line in shown] == [["data", "a\\nb"], ["!", "c"], ["disk", "-", "d"]]
@@ -413,17 +384,6 @@ def test_a_line_is_marked_by_its_level_and_no_name_breaks_it() -> None:
     long = list(lines([Finding("data", "word " * 100)]))
     assert len(long) > 1
     assert max(map(len, long)) <= 110
-
-
-def test_torch_is_not_imported_for_a_build_without_accelerators() -> None:
-    build = doctor._torch_build()
-    if build is None or build["cuda"] or build["hip"] or sys.platform == "darwin":
-        pytest.skip("torch's build may use an accelerator")
-    program = (
-        "import sys; from rankbound_study.cli import main; main(['doctor', 'profiles/demo/study.yaml']);"
-        "sys.exit('torch' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
 def test_make_doctor_installs_nothing(tmp_path: Path) -> None:

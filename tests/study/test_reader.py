@@ -81,17 +81,15 @@ def test_a_threshold_makes_labels_binary(lists: Path, threshold: int | None, pos
     assert all(len({tuple(row.items()) for row in rows}) == 1 for rows in keys)
 
 
-@pytest.mark.parametrize(
-    ("row", "message"), [(1, "has more rows than column 'relevance'"), (0, "has 10 rows, column 'relevance' 11")]
-)
-def test_features_of_another_number_of_rows_are_refused(lists: Path, row: int, message: str) -> None:
+@pytest.mark.parametrize("rows", [10, 12])
+def test_features_of_another_number_of_rows_are_refused(lists: Path, rows: int) -> None:
     table = read_table(lists, "lists")
     vectors = table.column("features").to_pylist()
-    vectors[0] = vectors[0] + vectors[0][:1] if row else vectors[0][1:]
+    vectors[0] = vectors[0] + vectors[0][:1] if rows == 12 else vectors[0][1:]
     features = pa.array(vectors, table.schema.field("features").type)
     changed = table.set_column(table.schema.names.index("features"), "features", features)
     write_table(changed, lists, "lists", [2, 3], PARTS)
-    with pytest.raises(DataError, match=rf"lists\.parquet: column 'features' {message}"):
+    with pytest.raises(DataError, match=rf"lists\.parquet: column 'features' has {rows} rows, column 'relevance' 11"):
         read_features(lists)
 
 

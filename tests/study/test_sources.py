@@ -24,7 +24,7 @@ from rankbound_study import doctor
 from rankbound_study.commands.data import fetched
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data import archives, sources
-from rankbound_study.data.archives import Limits, find_member, list_members, open_member
+from rankbound_study.data.archives import find_member, list_members, open_member
 from rankbound_study.data.faces import FOLDER
 from rankbound_study.data.sources import SOURCES, RawSource, check_content, find_source
 from tests.raw_files import LINK, changed, encode_image, folder_of, make_rar, pack, raw_file, source_of
@@ -412,8 +412,8 @@ def flipped(place: Callable[[bytes], int], bit: int) -> Callable[[bytes], bytes]
     return flip
 
 
-def content(path: Path, name: str, limits: Limits | None = None) -> bytes:
-    with open_member(path, name, limits) as stream:
+def content(path: Path, name: str) -> bytes:
+    with open_member(path, name) as stream:
         return stream.read()
 
 
@@ -454,59 +454,74 @@ MALFORMED = (
 )
 IN_A_RAR = ("/etc/evil", "C:/evil", "a/../../evil", "a\x07b", "x" * 3000, "\x7f")
 SIZES = {"a": bytes(500), "b": bytes(1000)}
-REFUSED: dict[str, tuple[Callable[[Path], Path], Limits, str]] = {
+REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     **{f"{make.__name__} {name[:9]!r}": (lambda path, make=make, name=name: make(path, {"fine": b"1", name: b"2"}),
-                                         Limits(), said)
+                                         said)
        for make, names, said in ((pack, OUTSIDE, "member .* points outside"),
                                  (pack, MALFORMED, "a member has the malformed name"),
                                  (make_rar, IN_A_RAR, "(member .* points outside|a member has the malformed name)"))
        for name in names},
-    **{f"rar of mode {mode:o}": (lambda path, mode=mode: make_rar(path, {"l": b"/etc/passwd"}, {"l": mode}), Limits(),
+    **{f"rar of mode {mode:o}": (lambda path, mode=mode: make_rar(path, {"l": b"/etc/passwd"}, {"l": mode}),
                                  "member 'l' is a link") for mode in (LINK, 0o060644, 0o020644, 0o010644, 0o140777)},
-    **{f"method {method}": (lambda path, method=method: pack(path, {"a": bytes(1000)}, method), Limits(),
+    **{f"method {method}": (lambda path, method=method: pack(path, {"a": bytes(1000)}, method),
                             f"member 'a' is packed by method {method}; expected stored or deflated")
        for method in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2)},
     "NUL": (
         lambda path: changed_zip(path, lambda whole: whole.replace(b"S1.txt_e", b"S1.txt\0e"), {"S1.txt_e": b"1"}),
-        Limits(), "a member has the malformed name",
+        "a member has the malformed name",
     ),
-    "zip link": (lambda path: pack(path, {"l": b"/etc/passwd"}, mode=LINK), Limits(), "member 'l' is a link"),
+    "zip link": (lambda path: pack(path, {"l": b"/etc/passwd"}, mode=LINK), "member 'l' is a link"),
     "encrypted": (
         lambda path: changed_zip(path, flipped(lambda whole: whole.index(b"PK\x01\x02") + 8, 1), {"a": b"1"}),
-        Limits(), "member 'a' is encrypted",
+        "member 'a' is encrypted",
     ),
     "twice": (
         lambda path: changed_zip(path, lambda whole: whole.replace(b"S2", b"S1"), {"S1": b"1", "S2": b"2"}),
-        Limits(), "member 'S1' occurs twice",
+        "member 'S1' occurs twice",
     ),
-    "large": (lambda path: pack(path, SIZES), Limits(member_bytes=999), "member 'b' has 1000 bytes, more than 999"),
-    "larger": (lambda path: pack(path, SIZES), Limits(total_bytes=1499), "its members add up to 1500 bytes, more"),
-    "many": (lambda path: pack(path, SIZES), Limits(members=1), "it has 2 members, more than 1"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_unsafe_archives_are_refused(tmp_path: Path, name: str) -> None:
-    make, limits, message = REFUSED[name]
+    make, message = REFUSED[name]
     with pytest.raises(DataError, match=rf"x\.bin: archive refused: {message}"):
-        list_members(make(tmp_path / "x.bin"), limits)
+        list_members(make(tmp_path / "x.bin"))
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.bin"]
 
 
-def test_damage_and_bombs_are_found_within_the_limits(tmp_path: Path) -> None:
-    endless = archives._checked_blocks(repeat(b"x" * 64), "bomb.zip", size=1000)
-    with pytest.raises(DataError, match=r"bomb\.zip: cannot be unpacked \(read \d+ bytes, but it declares 1000"):
-        b"".join(endless)
+LIMITED = {
+    "MEMBER_BYTES": (1000, "member 'b' has 1000 bytes, more than 999"),
+    "TOTAL_BYTES": (1500, "its members add up to 1500 bytes, more"),
+    "MOST_MEMBERS": (2, "it has 2 members, more than 1"),
+}
+
+
+@pytest.mark.parametrize("limit", LIMITED)
+def test_archives_beyond_a_limit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    most, message = LIMITED[limit]
+    path = pack(tmp_path / "x.zip", SIZES)
+    monkeypatch.setattr(archives, limit, most)
+    assert len(list_members(path)) == 2
+    monkeypatch.setattr(archives, limit, most - 1)
+    with pytest.raises(DataError, match=rf"x\.zip: archive refused: {message}"):
+        list_members(path)
+
+
+def test_damage_and_bombs_are_found(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archives, "_zip_blocks", lambda *_: repeat(b"x" * 64))
+        with pytest.raises(DataError, match=r"member 'b': cannot be unpacked \(read \d+ bytes, but it declares 1000"):
+            content(pack(tmp_path / "x.zip", SIZES), "b")
     less = struct.pack("<I", 100_000), struct.pack("<I", 10)
     path = changed_zip(tmp_path / "x.zip", lambda whole: whole.replace(*less), {"a": bytes(100_000)})
     assert list_members(path)[0].size == 10
     with pytest.raises(DataError, match="cannot be unpacked"):
-        content(path, "a", Limits(member_bytes=50))
+        content(path, "a")
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
         path = changed_zip(tmp_path / "x.zip", flipped(lambda _: 120, 0x10), MEMBERS, method=method)
         with pytest.raises(DataError, match=r"cannot be unpacked.*fetch it again"):
             content(path, "MQ2008/S1.txt")
-    assert len(list_members(pack(tmp_path / "x.zip", SIZES), Limits(2, 1000, 1500))) == 2
     path = pack(tmp_path / "x.zip", {"a/S1.txt": b"", "b/S1.txt": b""})
     with pytest.raises(DataError, match=r"found 2; the archive has a/S1\.txt, b/S1\.txt"):
         find_member(list_members(path), "S1.txt", path)
@@ -542,6 +557,6 @@ def test_unar_takes_over_where_libarchive_fails_on_the_content(tmp_path: Path, m
         raise OSError("RAR solid archive support unavailable.")
         yield
 
-    monkeypatch.setattr(archives, "_libarchive_blocks", fail)
+    monkeypatch.setattr("libarchive.entry.ArchiveEntry.get_blocks", fail)
     path = make_rar(tmp_path / "x.rar", MEMBERS)
     assert content(path, "MQ2008/S1.txt") == MEMBERS["MQ2008/S1.txt"]

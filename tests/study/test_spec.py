@@ -2,6 +2,8 @@
 
 import json
 import re
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +27,7 @@ from rankbound_study.options import as_json
 from rankbound_study.vocabulary import VGG16_FILE
 from rankbound_study.workflow.rules import Steps, one_of
 
-CODES = CodeDigests()
+CODES, DEFAULT = CodeDigests(), cache(lambda: merged([ROOT / "config.yaml"]))
 ROOT = Path(__file__).resolve().parents[2]
 CASES = yaml.safe_load((ROOT / "tests/reference/config_problems.yaml").read_text("utf-8"))
 VALID = yaml.safe_load((ROOT / "tests/reference/valid_studies.yaml").read_text("utf-8"))
@@ -38,7 +40,7 @@ Config = dict[str, Any]
 def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Config:
     """The default configuration, with all comparisons, a folder of its own for data, and an empty mirror."""
     monkeypatch.setenv("RANKBOUND_MIRROR", str(tmp_path))
-    found = merged([ROOT / "config.yaml"])
+    found = deepcopy(DEFAULT())
     folders = {**found["pathvars"], "data": str(tmp_path / "data")}
     return {**found, "compare": list(found["comparisons"]), "pathvars": folders}
 

@@ -100,9 +100,8 @@ class Project:
     def run_watched(self, *arguments: str, watcher: Path, kill_at: str = "") -> Path:
         """Run a module while every Python in it reports to the folder `watcher`; returns the list of renamed files.
 
-        Each interpreter notes the renames that it is about to do in `renames`, and prints the modules of the package
-        that it has loaded at its end. If `kill_at` is given, everything is killed (-9) before a file of that name
-        appears.
+        Each interpreter notes the renames that it is about to do in `renames`. If `kill_at` is given, everything is
+        killed (-9) before a file of that name appears.
         """
         watcher.mkdir(exist_ok=True)
         (watcher / "sitecustomize.py").write_text(_WATCHER, encoding="utf-8")
@@ -141,7 +140,7 @@ runpy.run_module("rankbound_study", run_name="__main__", alter_sys=True)
 """
 
 _WATCHER = """
-import atexit, os, signal, sys
+import os, signal, sys
 
 def watch(event, arguments):
     if event == "os.rename":
@@ -151,12 +150,7 @@ def watch(event, arguments):
         with open(os.environ["RENAMES"], "a") as file:
             file.write(name + "\\n")
 
-def report():
-    names = [name for name in sys.modules if name.split(".")[0] in ("rankbound", "rankbound_study")]
-    print("loaded modules:", *names, file=sys.stderr)
-
 sys.addaudithook(watch)
-atexit.register(report)
 """
 
 

@@ -13,7 +13,7 @@ DRAWING = {"threshold": 4, "min_relevant": 10, "nsr": [1], "validation_share": 0
 PARTS = {f"S{part}.txt": b"1 qid:%d 1:1\n0 qid:%d 1:0\n" % (part, part) for part in range(1, 4)}
 WEB = {
     "format": "letor", "title": "Searches", "terms": "ours alone", "citation": "none",
-    "addresses": ["http://127.0.0.1:9/web.zip"], "limits": {"members": 10, "megabytes": 10}, "parts": list(PARTS),
+    "addresses": ["http://127.0.0.1:9/web.zip"], "parts": list(PARTS),
     "content": {"members": {name: hashlib.sha256(text).hexdigest() for name, text in PARTS.items()}},
 }  # fmt: skip
 WRONG: dict[str, tuple[str, dict[str, Any], dict[str, bytes], str]] = {

@@ -227,7 +227,7 @@ def _beginnings(described: DescriptionKeys, files: Sequence[Path], folder: Path)
         else:
             to.write_bytes(beginning_of(file)[0])
     at = folder / "raw" if path.is_dir() else folder / "raw" / path.name
-    return described.model_copy(update={"path": str(at), "sizes": None, "content": None, "copies": {}})
+    return described.model_copy(update={"path": str(at), "sizes": None, "content": None})
 
 
 def _require_some_irrelevant(study: Study, name: str, made: FoldedLists) -> None:

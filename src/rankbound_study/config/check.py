@@ -81,17 +81,17 @@ def config_sources(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
 
 def editor_schema() -> dict[str, Any]:
     """Return the JSON schema of configuration files for editors; every key is optional, because files are merged."""
-    return cast(dict[str, Any], _without_required(Configuration.model_json_schema()))
 
+    def optional(schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [optional(part) for part in schema]
+        if not isinstance(schema, dict):
+            return schema
+        kept = {key: part for key, part in schema.items() if key not in ("required", "discriminator", "default")}
+        # A part of a model's options may fit several models.
+        return {"anyOf" if key == "oneOf" else key: optional(part) for key, part in kept.items()}
 
-def _without_required(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_without_required(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    kept = {key: part for key, part in schema.items() if key not in ("required", "discriminator", "default")}
-    # A part of a model's options may fit several models.
-    return {"anyOf" if key == "oneOf" else key: _without_required(part) for key, part in kept.items()}
+    return cast(dict[str, Any], optional(Configuration.model_json_schema()))
 
 
 def merged(files: Sequence[Path]) -> dict[str, Any]:
@@ -100,10 +100,15 @@ def merged(files: Sequence[Path]) -> dict[str, Any]:
     Raises:
         ConfigError: a file is missing, is not YAML, holds code, or holds no keys.
     """
+    import yaml  # type: ignore[import-untyped]
+
     config: dict[str, Any] = {}
     for file in files:
         root = _compose(file)
-        content = None if root is None else _construct(file, root)
+        try:
+            content = None if root is None else yaml.SafeLoader("").construct_document(root)
+        except (yaml.YAMLError, TypeError) as error:
+            raise ConfigError(f"{file} is not valid YAML: {error}") from error
         if not isinstance(content, dict):
             raise ConfigError(f"{file} holds no keys: expected lines such as `study: thesis`")
         _merge(config, content)
@@ -141,13 +146,19 @@ class ConfigLines:
         return next((f"{place}: " for place in places if place), "")
 
     def _walk(self, node: Any, path: KeyPath, file: Path) -> Iterator[tuple[KeyPath, int]]:
+        # Installed with snakemake, not with the library: imported only where it is used.
+        import yaml
+
         if node.id == "mapping":
             seen: dict[str, int] = {}
             for key, value in node.value:
                 line = key.start_mark.line + 1
                 if not isinstance(key.value, str):
                     continue
-                name = _name(key)
+                # As messages show it; as written if YAML does not read it (`<<` alone).
+                name = str(key.value)
+                with suppress(yaml.YAMLError):
+                    name = key_text(yaml.SafeLoader("").construct_object(key))
                 if name in seen:
                     first = f"first in line {seen[name]}"
                     self.duplicates.append(f"{file}, line {line}: the key {name!r} occurs twice ({first})")
@@ -170,17 +181,6 @@ def refuse_code(file: Path) -> None:
         _compose(file)
 
 
-def _name(key: Any) -> str:
-    """Return a key as messages show it, as written if YAML does not read it as text (`~`, `0x10`)."""
-    # Installed with snakemake, not with the library: imported only here.
-    import yaml  # type: ignore[import-untyped]
-
-    try:
-        return key_text(yaml.SafeLoader("").construct_object(key))
-    except (yaml.YAMLError, ValueError, TypeError, OverflowError):
-        return str(key.value)
-
-
 def _compose(file: Path) -> Any:
     import yaml
 
@@ -193,38 +193,28 @@ def _compose(file: Path) -> Any:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         _count(root, file, {})
+        loader = yaml.SafeLoader("")
         for node in _scalars(root):
+            place = f"{file}, line {node.start_mark.line + 1}"
             # At any depth: `<<` merges a section into the one around it.
             if node.value in CODE:
                 raise ConfigError(
-                    f"{file}, line {node.start_mark.line + 1}: the key {node.value} is for Python code, which "
-                    "Snakemake runs when it reads the file; a configuration may hold values only: read the file, and "
-                    "remove the code before you start snakemake with it"
+                    f"{place}: the key {node.value} is for Python code, which Snakemake runs when it reads the file; a "
+                    "configuration may hold values only: read the file, and remove the code before you start snakemake "
+                    "with it"
                 )
+            # YAML's errors, such as those of `<<` alone, are those of the whole (`merged`).
+            with suppress(yaml.YAMLError):
+                try:
+                    loader.construct_object(node)
+                except (ValueError, TypeError, OverflowError) as error:
+                    # Impossible dates, numbers of thousands of digits: YAML's reader does not report their line.
+                    raise ConfigError(f"{place}: a value that YAML cannot read: {error}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{file} is not valid YAML: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{file} is nested too deeply for a configuration") from error
     return root
-
-
-def _construct(file: Path, root: Any) -> Any:
-    import yaml
-
-    loader = yaml.SafeLoader("")
-    for node in _scalars(root):
-        # YAML's errors, such as those of `<<` alone, are those of the whole below.
-        with suppress(yaml.YAMLError):
-            try:
-                loader.construct_object(node)
-            except (ValueError, TypeError, OverflowError) as error:
-                # Impossible dates, numbers of thousands of digits: YAML's reader does not report their line.
-                place = f"{file}, line {node.start_mark.line + 1}"
-                raise ConfigError(f"{place}: a value that YAML cannot read: {error}") from error
-    try:
-        return yaml.SafeLoader("").construct_document(root)
-    except (yaml.YAMLError, TypeError) as error:
-        raise ConfigError(f"{file} is not valid YAML: {error}") from error
 
 
 def _count(node: Any, file: Path, counts: dict[int, int]) -> int:

@@ -223,41 +223,32 @@ def _facts(source: bytes, path: str, function: str = "") -> tuple[str, frozenset
     """Return the digest of code, its texts, the names that it uses from the library's top level, and its lines.
 
     The code is that of a module, or that which one of its functions runs. Docstrings are no code and no texts; names
-    are used as in `rb.metric` or `from rankbound import metric`. One pass finds all, because every start of Snakemake
-    reads hundreds of modules.
+    are used as in `rb.metric` or `from rankbound import metric`.
     """
     tree = ast.parse(source, filename=path)
     if function:
         (first,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
         tree.body = sorted(_with_named(tree, first), key=lambda node: node.lineno)
     lines = frozenset(line for node in tree.body for line in range(node.lineno, (node.end_lineno or 0) + 1))
-    code, texts, imported = list[str](), set[str](), set[str]()
-    aliases, attributes = set[str](), list[tuple[str, str]]()
-    waiting: list[Any] = [tree]
+    texts, imported, aliases, attributes = set[str](), set[str](), set[str](), list[tuple[str, str]]()
+    waiting: list[ast.AST] = [tree]
     while waiting:
-        value = waiting.pop()
-        if isinstance(value, ast.AST):
-            kind = type(value)
-            code.append(kind.__name__)
-            waiting += [getattr(value, field, None) for field in kind._fields]
-            match value:
-                case ast.Constant(value=str(text)):
-                    texts.add(text)
-                case ast.ImportFrom(module=str(module)) if module == LIBRARY:
-                    imported |= {one.name for one in value.names}
-                case ast.Import():
-                    aliases |= {one.asname or LIBRARY for one in value.names if one.name == LIBRARY}
-                case ast.Attribute(value=ast.Name(id=owner)):
-                    attributes.append((owner, value.attr))
-        elif isinstance(value, list):
-            # With their number, so that no other tree has the same code.
-            kept = [member for member in value if not _is_text(member)]
-            code.append(str(len(kept)))
-            waiting += kept
-        else:
-            code.append(repr(value))
+        node: Any = waiting.pop()
+        for name in ("body", "orelse", "finalbody"):
+            if isinstance(statements := getattr(node, name, None), list):
+                setattr(node, name, [statement for statement in statements if not _is_text(statement)])
+        waiting += ast.iter_child_nodes(node)
+        match node:
+            case ast.Constant(value=str(text)):
+                texts.add(text)
+            case ast.ImportFrom(module=str(module)) if module == LIBRARY:
+                imported |= {one.name for one in node.names}
+            case ast.Import():
+                aliases |= {one.asname or LIBRARY for one in node.names if one.name == LIBRARY}
+            case ast.Attribute(value=ast.Name(id=owner)):
+                attributes.append((owner, node.attr))
     used = {name for owner, name in attributes if owner in aliases}
-    digest = hashlib.sha256("\n".join(code).encode()).hexdigest()
+    digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
     return digest, frozenset(texts), frozenset(imported | used), lines
 
 

@@ -5,7 +5,7 @@ thread of an AMD EPYC processor. An estimate is right within a factor of about t
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rankbound_study.config.data_sets import FULL, SYNTHETIC, SampledName
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.data import ImageKeys
-from rankbound_study.config.sections.description import DescriptionKeys, own_files
+from rankbound_study.config.sections.description import own_files
 from rankbound_study.config.sections.training import ConvolutionKeys, MatrixFactorizationKeys, PenalisedKeys, TreeKeys
 from rankbound_study.config.study import Job, Study
 
@@ -64,8 +64,7 @@ BYTES = {
 BYTES_OF_A_CONVERSION = {"interactions": 0.15e9, "lists": 0.3e9, "images": 0.6e9}
 """Memory of the conversion of data of a kind; lists and pictures are read piece by piece."""
 
-BYTES_OF_A_VALUE = {"lists": 12}
-"""Of one feature of one item, as read, scaled, and in the lists of a part."""
+BYTES_OF_A_VALUE = {"lists": 12}  # one feature of one item, as read, scaled, and in the lists of a part
 
 BYTES_OF_A_PIXEL = {"trees": 5, "penalised": 11, "network": 0}
 """Of one value of one picture, beside the byte that it is: a network takes its batches out of the bytes."""
@@ -108,25 +107,24 @@ def sizes_of(study: Study, source: str, features: str | None = None) -> Sizes:
     if known:
         return known
     described = study.described(source)
-    topics, rows = (described.sizes.topics, described.sizes.rows) if described.sizes else _found(described)
+    if described.sizes:
+        return Sizes(described.sizes.topics, described.sizes.rows, described.features or width)
+    topics, rows = 0, 0
+    files = [Path(name) for name in own_files(described)] if described.path else []
+    if files and all(file.is_file() and file.suffix not in PACKED for file in files):
+        # The files of given folds repeat the topics.
+        size = sum(file.stat().st_size for file in files) / (described.n_folds if described.given_folds else 1)
+        with files[0].open("rb") as file:
+            beginning = file.read(LOOK)
+        share = size / max(1, len(beginning))
+        if described.format == "ratings":
+            topics, rows = int(size / BYTES["line"] / OF_A_USER), int(size / BYTES["line"])
+        elif described.format == "letor":
+            topics = round(len(set(_QUERY.findall(beginning))) * share)
+        else:
+            topics = round(beginning.count(b"\n") * share / ITEMS)
     topics = topics or OTHER_LISTS
     return Sizes(topics, rows or ITEMS * topics, described.features or width)
-
-
-def _found(described: DescriptionKeys) -> tuple[int, int]:
-    """Return about the topics of files of one's own, and the rows of ratings, by their bytes; 0 for what is unknown."""
-    files = [Path(name) for name in own_files(described)] if described.path else []
-    if not files or not all(file.is_file() and file.suffix not in PACKED for file in files):
-        return 0, 0
-    # The files of given folds repeat the topics.
-    size = sum(file.stat().st_size for file in files) / (described.n_folds if described.given_folds else 1)
-    if described.format == "ratings":
-        return int(size / BYTES["line"] / OF_A_USER), int(size / BYTES["line"])
-    with files[0].open("rb") as file:
-        beginning = file.read(LOOK)
-    rows = size * beginning.count(b"\n") / max(1, len(beginning))
-    topics = len(set(_QUERY.findall(beginning))) * size / max(1, len(beginning))
-    return round(topics if described.format == "letor" else rows / ITEMS), 0
 
 
 def _cost_of_method(job: Job, sizes: Sizes, trainings: int) -> tuple[float, float]:
@@ -174,27 +172,30 @@ class Estimate(NamedTuple):
         return f"some {time} of a processor; the largest step, {self.largest}, {self.gigabytes:.1f} GB"
 
 
-class _Work(NamedTuple):
-    name: str
-    seconds: float
-    bytes: float
-
-
 def estimated(study: Study, jobs: Iterable[Job]) -> Estimate:
-    """Estimate trainings, and the conversion of their data."""
-    every = [*(_of_job(study, job) for job in jobs), *_of_data(study)]
-    largest = max(every, key=lambda work: work.bytes)
-    return Estimate(sum(work.seconds for work in every), largest.bytes / 1e9, largest.name)
+    """Estimate trainings, the conversion of their data, and the features of pictures."""
+    steps = [_of_job(study, job) for job in jobs]
+    with_features = {one.source for one in study.instances.values() if one.features}
+    for source, section in study.sources.items():
+        kind, rows = study.kind_of(source), sizes_of(study, source).rows
+        of_rows = BYTES["rating"] * rows if kind == "interactions" else 0
+        made = "generation" if source in study.generated else "conversion"
+        steps.append((f"the {made} of {source}", 0.0, BYTES_OF_A_CONVERSION[kind] + of_rows))
+        if isinstance(section, ImageKeys) and source in with_features:
+            share = ((section.vgg16_side or SIDE) / SIDE) ** 2
+            steps.append((f"the features of {source}", rows * share * SECONDS["features"], share * BYTES["features"]))
+    largest, _, held = max(steps, key=lambda step: step[2])
+    return Estimate(sum(seconds for _, seconds, _ in steps), held / 1e9, largest)
 
 
-def _of_job(study: Study, job: Job) -> _Work:
-    """Estimate a method, or a loss with a bounding."""
+def _of_job(study: Study, job: Job) -> tuple[str, float, float]:
+    """Return the name of a job, its processor time in seconds, and its memory in bytes."""
     instances, model = job.instances, job.request.model
     sizes = sizes_of(study, instances.source, instances.features)
     trainings = job.request.count_trainings(study.repeats_of(instances.source))
     if job.comparison:
         seconds, held = _cost_of_method(job, sizes, trainings)
-        return _Work(f"{job.model} of {instances.name}", SECONDS["job"] + seconds, BYTES["job"] + held)
+        return f"{job.model} of {instances.name}", SECONDS["job"] + seconds, BYTES["job"] + held
     epochs = model.rounds if isinstance(model, TreeKeys) else job.request.settings.epochs or 0
     longer = WHOLE if FULL in SampledName.of(instances.data_set.dataset).sampling else 1
     seconds = trainings * epochs * sizes.topics * SECONDS["list"] * longer
@@ -203,17 +204,4 @@ def _of_job(study: Study, job: Job) -> _Work:
         weights = model.factors * (sizes.topics + CATALOGUE)
     held = BYTES_OF_A_VALUE.get(instances.kind, 0) * sizes.rows * sizes.width
     held += min(trainings, TOGETHER) * weights * BYTES["weight"]
-    return _Work(f"a training of {instances.name}", SECONDS["job"] + seconds, BYTES["job"] + held)
-
-
-def _of_data(study: Study) -> Iterator[_Work]:
-    """Estimate the conversion of each data set, and the features of pictures."""
-    with_features = {one.source for one in study.instances.values() if one.features}
-    for source, section in study.sources.items():
-        kind, rows = study.kind_of(source), sizes_of(study, source).rows
-        of_rows = BYTES["rating"] * rows if kind == "interactions" else 0
-        made = "generation" if source in study.generated else "conversion"
-        yield _Work(f"the {made} of {source}", 0.0, BYTES_OF_A_CONVERSION[kind] + of_rows)
-        if isinstance(section, ImageKeys) and source in with_features:
-            share = ((section.vgg16_side or SIDE) / SIDE) ** 2
-            yield _Work(f"the features of {source}", rows * share * SECONDS["features"], share * BYTES["features"])
+    return f"a training of {instances.name}", SECONDS["job"] + seconds, BYTES["job"] + held

@@ -263,12 +263,25 @@ class Study:
     @cached_property
     def compared(self) -> list[Job]:
         """Every training job of the comparisons, in the configuration's order."""
-        return [
-            job
-            for name, section in self.comparisons.items()
-            for dataset in section.datasets
-            for job in _methods(name, section, self.instances[dataset])
-        ]
+        jobs = []
+        for comparison, section in self.comparisons.items():
+            shared = {key: getattr(section, key) for key in ("judged_by", "folds", "seeds")}
+            for dataset, (name, base, method, count) in product(section.datasets, list(section.trained())):
+                # A method's own settings are merged over the comparison's.
+                options = {
+                    "study": STUDY,
+                    "protocol": PROTOCOL,
+                    **self.instances[dataset].data_set._asdict(),
+                    "method": name,
+                    **{key: getattr(method, key) for key in ("family", "model", "loss")},
+                    "bounding": "none",
+                    "target": method.target or "relevance",
+                    "settings": section.settings_of(method) | ({} if count is None else {"features": count}),
+                    **shared,
+                }
+                request = TrainingJob.model_validate(options)
+                jobs.append(Job(request, self.instances[dataset], None, comparison, base))
+        return jobs
 
     @cached_property
     def jobs(self) -> list[Job]:
@@ -458,23 +471,6 @@ class Study:
             return None
         method = request.distributions or section.method_of(request.protocol, job.instances.source)
         return DistributionFile.read_by(section.usual, method, request.loss, request.bounding)
-
-
-def _methods(comparison: str, section: ComparisonKeys, instances: Instances) -> Iterator[Job]:
-    """Yield the jobs of a comparison on a data set: a method's own settings are merged over the comparison's."""
-    for name, base, method, count in section.trained():
-        options = {
-            "study": STUDY,
-            "protocol": PROTOCOL,
-            **instances.data_set._asdict(),
-            "method": name,
-            **{key: getattr(method, key) for key in ("family", "model", "loss")},
-            "bounding": "none",
-            "target": method.target or "relevance",
-            "settings": section.settings_of(method) | ({} if count is None else {"features": count}),
-            **{key: getattr(section, key) for key in ("judged_by", "folds", "seeds")},
-        }
-        yield Job(TrainingJob.model_validate(options), instances, None, comparison, base)
 
 
 def _beside(stems: Iterable[str]) -> list[str]:

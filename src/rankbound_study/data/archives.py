@@ -12,15 +12,16 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -31,16 +32,18 @@ from rankbound.io.text_files import BlockStream
 ARCHIVE_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")
 """The first bytes of .zip and .rar archives."""
 
+MOST_MEMBERS, MEMBER_BYTES, TOTAL_BYTES = 50_000, 2 * 2**30, 16 * 2**30
+"""Limits of an archive: number of members, bytes of one member, bytes of all."""
+
 MAXIMUM_NAME_LENGTH = 1024
 LISTING_SECONDS = 120
 _BUFFER_BYTES = 2**17
-_LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
+_ENCRYPTED = 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LOCAL_HEADER_BYTES = 30
 _PLACE_OF_SIZE = 5  # the place of the directory's size in a zip's end record
 
-# A member takes its name and about 60 bytes in the directory; this allows plenty on average.
-_DIRECTORY_BYTES, _SMALLEST_DIRECTORY = 512, 2**16
+_DIRECTORY_BYTES = 8 * 2**20  # a member takes its name and about 60 bytes in the directory
 _OUTSIDE = re.compile(r"^/|^[A-Za-z]:|(^|/)\.\.(/|$)")
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
 
@@ -55,30 +58,20 @@ class Member:
     encrypted: bool = False
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of an archive: number of members, bytes of one member, bytes of all."""
-
-    members: int = 10_000
-    member_bytes: int = 2 * 2**30
-    total_bytes: int = 8 * 2**30
-
-
 def readers() -> list[str]:
     """Return the names of the readers of .rar archives that are installed."""
-    programs = all(shutil.which(name) for name in ("lsar", "unar"))
+    programs = all(map(shutil.which, ("lsar", "unar")))
     return [*(["libarchive"] if _import_libarchive() else []), *(["unar"] if programs else [])]
 
 
-def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> list[Member]:
+def list_members(path: str | os.PathLike[str]) -> list[Member]:
     """Return the regular files of an archive, in its order, after every check that needs no content.
 
     Raises DataError if the file is not an archive, is damaged, or breaks a rule of this module.
     """
-    limits = limits or Limits()
-    members = _list_zip(path, limits) if _is_zip(path) else _list_rar(path)
-    if len(members) > limits.members:
-        raise _refused(path, f"it has {len(members)} members, more than {limits.members}")
+    members = _list_zip(path) if _is_zip(path) else _list_rar(path)
+    if len(members) > MOST_MEMBERS:
+        raise _refused(path, f"it has {len(members)} members, more than {MOST_MEMBERS}")
     seen: set[str] = set()
     for member in members:
         name, size = member.name, member.size
@@ -90,8 +83,8 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
             (member.kind == "link", f"member {name!r} is a link"),
             (member.encrypted, f"member {name!r} is encrypted"),
             (
-                not 0 <= size <= limits.member_bytes,
-                f"member {name!r} has {size} bytes, more than {limits.member_bytes}",
+                not 0 <= size <= MEMBER_BYTES,
+                f"member {name!r} has {size} bytes, more than {MEMBER_BYTES}",
             ),
             (name in seen, f"member {name!r} occurs twice"),
         ):
@@ -99,8 +92,8 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
                 raise _refused(path, reason)
         seen.add(name)
     total = sum(member.size for member in members)
-    if total > limits.total_bytes:
-        raise _refused(path, f"its members add up to {total} bytes, more than {limits.total_bytes}")
+    if total > TOTAL_BYTES:
+        raise _refused(path, f"its members add up to {total} bytes, more than {TOTAL_BYTES}")
     return [member for member in members if member.kind == "file"]
 
 
@@ -117,26 +110,24 @@ def find_member(members: Sequence[Member], wanted: str, path: str | os.PathLike[
 
 
 @contextmanager
-def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None = None) -> Iterator[BinaryIO]:
+def open_member(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
     """Open the member of that exact name as a stream of bytes, after repeating the checks of `list_members`.
 
     Reading raises DataError if the archive is damaged or yields another number of bytes than declared. (The RAR readers
     do not verify checksums; `rankbound_study.data.sources` checks the content.)
     """
-    with _checked_members(path, limits) as blocks_of:
-        yield io.BufferedReader(BlockStream(blocks_of(name)), _BUFFER_BYTES)
+    # A member that is not read to its end is closed here, too.
+    with closing(_contents(path, [name])) as contents:
+        yield io.BufferedReader(BlockStream(next(contents)[1]), _BUFFER_BYTES)
 
 
-def read_members(
-    path: str | os.PathLike[str], names: Iterable[str], limits: Limits | None = None
-) -> Iterator[tuple[str, bytes]]:
+def read_members(path: str | os.PathLike[str], names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield each of these members with its whole content, in that order; the archive is checked once.
 
     Raises DataError as `open_member` does.
     """
-    with _checked_members(path, limits) as blocks_of:
-        for name in names:
-            yield name, b"".join(blocks_of(name))
+    for name, blocks in _contents(path, names):
+        yield name, b"".join(blocks)
 
 
 def _is_zip(path: str | os.PathLike[str]) -> bool:
@@ -164,14 +155,14 @@ def _damaged(path: str | os.PathLike[str], error: object, more: str = "") -> Dat
     )
 
 
-def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
+def _list_zip(path: str | os.PathLike[str]) -> list[Member]:
     try:
         # ZipFile reads the whole directory, whatever its declared size: that is checked first, by its own reader.
         with Path(path).open("rb") as file:
             end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
         size = end[_PLACE_OF_SIZE] if end else 0
-        if size > max(_SMALLEST_DIRECTORY, _DIRECTORY_BYTES * limits.members):
-            raise _refused(path, f"its directory has {size} bytes, too many for {limits.members} members")
+        if size > _DIRECTORY_BYTES:
+            raise _refused(path, f"its directory has {size} bytes, more than {_DIRECTORY_BYTES}")
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
     except _DAMAGE as error:
@@ -190,53 +181,47 @@ def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
 
 
 def _zip_member(info: zipfile.ZipInfo) -> Member:
-    is_link = (info.external_attr >> 16) & _MODE_MASK == _LINK_MODE
     # `orig_filename` keeps a NUL, at which `filename` is cut.
     name = info.orig_filename.replace("\\", "/")
+    is_link = stat.S_ISLNK(info.external_attr >> 16)
     kind = "link" if is_link else "folder" if name.endswith("/") else "file"
     return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
 
 
-@contextmanager
-def _checked_members(path: str | os.PathLike[str], limits: Limits | None) -> Iterator[Callable[[str], Iterator[bytes]]]:
-    """Yield a function that reads a member by name, block by block, after the checks of `list_members`."""
-    sizes = {member.name: member.size for member in list_members(path, limits)}
+def _contents(path: str | os.PathLike[str], names: Iterable[str]) -> Generator[tuple[str, Iterator[bytes]], None, None]:
+    """Yield each of these members with its blocks, after the checks of `list_members`."""
+    sizes = {member.name: member.size for member in list_members(path)}
     with ExitStack() as stack:
         infos: dict[str, zipfile.ZipInfo] | None = None
         if _is_zip(path):
             archive = stack.enter_context(zipfile.ZipFile(path))
             infos = {_zip_member(info).name: info for info in archive.infolist()}
 
-        def blocks_of(name: str) -> Iterator[bytes]:
+        def blocks_of(name: str) -> Generator[bytes, None, None]:
+            """Yield blocks of the declared size in all; any damage is a DataError."""
+            count, where = 0, f"{path}: member {name!r}"
+            try:
+                for block in _rar_blocks(path, name) if infos is None else _zip_blocks(archive, infos[name]):
+                    count += len(block)
+                    if count > sizes[name]:
+                        break
+                    yield block
+            except _DAMAGE as error:
+                raise _damaged(where, error) from error
+            if count != sizes[name]:
+                raise _damaged(where, f"read {count} bytes, but it declares {sizes[name]}")
+
+        for name in names:
             if name not in sizes:
                 raise DataError(f"{path}: there is no member {name!r}")
-            blocks = _rar_blocks(path, name) if infos is None else _zip_blocks(archive, infos[name])
-            checked = _checked_blocks(blocks, f"{path}: member {name!r}", sizes[name])
             # A member that is not read to its end keeps the archive open.
-            stack.callback(checked.close)
-            return checked
-
-        yield blocks_of
+            with closing(blocks_of(name)) as blocks:
+                yield name, blocks
 
 
 def _zip_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
     with archive.open(info) as stream:
         yield from iter(partial(stream.read, _BUFFER_BYTES), b"")
-
-
-def _checked_blocks(blocks: Iterator[bytes], where: str, size: int) -> Generator[bytes, None, None]:
-    """Yield blocks that must have `size` bytes in all; any damage is a DataError."""
-    count = 0
-    try:
-        for block in blocks:
-            count += len(block)
-            if count > size:
-                break
-            yield block
-    except _DAMAGE as error:
-        raise _damaged(where, error) from error
-    if count != size:
-        raise _damaged(where, f"read {count} bytes, but it declares {size}")
 
 
 def _list_rar(path: str | os.PathLike[str]) -> list[Member]:
@@ -250,14 +235,33 @@ def _list_rar(path: str | os.PathLike[str]) -> list[Member]:
 
 def _rar_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
     """Yield the content of the member of that name; OSError or DataError if neither reader can read it."""
-    blocks = _libarchive_blocks(path, name)
+    has_started = False
     try:
-        # libarchive opens archives that it cannot decompress.
-        first = next(blocks, b"")
+        with _libarchive_entries(path) as entries:
+            for block in next(entry for entry in entries if _libarchive_member(entry).name == name).get_blocks():
+                has_started = True
+                yield block
+            return
     except OSError as error:
-        yield from _unar_blocks(path, name, error)
-    else:
-        yield from chain([first], blocks)
+        # libarchive opens archives that it cannot decompress.
+        if has_started:
+            raise
+        # By index, not by name: unar reads a name as a pattern.
+        index = next(index for index, member in _run_lsar(path, error) if member.name == name)
+    command = ["unar", "-quiet", "-output-directory", "-", "-indexes", os.fspath(path), str(index)]
+    with tempfile.TemporaryFile() as messages:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, stdin=subprocess.DEVNULL)
+        try:
+            assert process.stdout is not None
+            with process.stdout as stdout:
+                yield from iter(partial(stdout.read, _BUFFER_BYTES), b"")
+                if process.wait() != 0:
+                    messages.seek(0)
+                    text = messages.read(500).decode(errors="replace").strip()
+                    raise OSError(f"unar ended with status {process.returncode}: {text}")
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _import_libarchive() -> ModuleType | None:
@@ -292,30 +296,6 @@ def _libarchive_member(entry: Any) -> Member:
     # Bytes if it is not text; None if the archive has no name for it.
     name = os.fsdecode(entry.pathname or "").replace("\\", "/")
     return Member(name, int(entry.size or 0), kind, encrypted)
-
-
-def _libarchive_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
-    with _libarchive_entries(path) as entries:
-        yield from next(entry for entry in entries if _libarchive_member(entry).name == name).get_blocks()
-
-
-def _unar_blocks(path: str | os.PathLike[str], name: str, reason: object) -> Iterator[bytes]:
-    # By index, not by name: unar reads a name as a pattern.
-    index = next(index for index, member in _run_lsar(path, reason) if member.name == name)
-    command = ["unar", "-quiet", "-output-directory", "-", "-indexes", os.fspath(path), str(index)]
-    with tempfile.TemporaryFile() as messages:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, stdin=subprocess.DEVNULL)
-        try:
-            assert process.stdout is not None
-            with process.stdout as stdout:
-                yield from iter(partial(stdout.read, _BUFFER_BYTES), b"")
-                if process.wait() != 0:
-                    messages.seek(0)
-                    text = messages.read(500).decode(errors="replace").strip()
-                    raise OSError(f"unar ended with status {process.returncode}: {text}")
-        finally:
-            process.kill()
-            process.wait()
 
 
 def _run_lsar(path: str | os.PathLike[str], reason: object) -> list[tuple[int, Member]]:

@@ -64,62 +64,55 @@ class Contract(NamedTuple):
 
     name: str
     columns: Mapping[str, pa.DataType | str]
-    nullable: frozenset[str] = frozenset()
-    metrics: bool = False
+    nullable: frozenset[str]
+    metrics: bool
 
     def __str__(self) -> str:
         """Return the name with the version."""
         return f"{self.name}/1"
 
 
-def _columns(text: str) -> dict[str, pa.DataType | str]:
-    """Return columns by name, of the types that a text gives them: `[int8]` is a list, others have Arrow's names."""
-    wide = {"vectors": FEATURES, "vector": VECTOR, "pixels": PIXELS}
-    columns: dict[str, pa.DataType | str] = {}
-    for name, kind in (column.split(": ") for column in text.split(", ")):
-        single = wide.get(kind) or pa.type_for_alias(kind.strip("[]"))
-        columns[name] = pa.list_(single) if kind.startswith("[") else single
-    return columns
-
-
 _TRAINING = (
-    "study: string, protocol: string, dataset: string, nsr_train: int8, nsr_test: int8, model: string, "
+    "study: string, protocol: string, dataset: string, nsr_train: int8?, nsr_test: int8?, model: string, "
     "options: string, loss: string, bounding: string, fold: int8, seed: int16"
 )
 _LIST = f"{_TRAINING}, selection: string, topic: string"
 _DISTRIBUTION = "minimum maximum expectation sd count low high width error".replace(" ", ": double, ")
-_NSR_KEYS = frozenset({"nsr_train", "nsr_test"})
 
-_ROWS: Sequence[tuple[Any, ...]] = (
-    ("interactions", "topic: int32, item: int32, rating: float, timestamp: int64"),
-    ("lists", "topic: string, items: [string], relevance: [int8], features: vectors"),
-    ("list-splits", "fold: int8, split: string, list: int32"),
-    ("interaction-folds", "topic: int32, item: int32, fold: int8"),
-    ("interaction-splits", "fold: int8, split: string, topic: int32, item: int32"),
-    ("images", "face: string, number: int32, age: int8, group: int32, pixels: pixels"),
-    ("image-folds", "fold: int8, split: string, face: string"),
-    ("image-features", "face: string, features: vector"),
-    (
-        "instances",
-        "dataset: string, nsr: int8, fold: int8, split: string, topic: string, items: [int64], relevance: [int8]",
-        frozenset({"nsr"}),
-    ),
-    (
-        "distributions",
-        f"metric: string, n: int32, p: int32, {_DISTRIBUTION}: double, support: [double], probability: [double]",
-    ),
-    ("runs", f"{_LIST}, drawing: int8, n: int32, p: int32, epoch: int32", _NSR_KEYS, True),
-    ("epochs", f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double", _NSR_KEYS, True),
-    (
-        RATES,
-        f"{_TRAINING}, learning_rate: double, epoch: int32, score: double, test_score: double, chosen: bool",
-        _NSR_KEYS,
-    ),
-    ("predictions", f"{_LIST}, items: [int64], scores: [float]", _NSR_KEYS),
-)
-"""Name, columns, and what else a contract has."""
+_COLUMNS = {
+    "interactions": "topic: int32, item: int32, rating: float, timestamp: int64",
+    "lists": "topic: string, items: [string], relevance: [int8], features: vectors",
+    "list-splits": "fold: int8, split: string, list: int32",
+    "interaction-folds": "topic: int32, item: int32, fold: int8",
+    "interaction-splits": "fold: int8, split: string, topic: int32, item: int32",
+    "images": "face: string, number: int32, age: int8, group: int32, pixels: pixels",
+    "image-folds": "fold: int8, split: string, face: string",
+    "image-features": "face: string, features: vector",
+    "instances": "dataset: string, nsr: int8?, fold: int8, split: string, topic: string, items: [int64], "
+    "relevance: [int8]",
+    "distributions": f"metric: string, n: int32, p: int32, {_DISTRIBUTION}: double, support: [double], "
+    "probability: [double]",
+    "runs": f"{_LIST}, drawing: int8, n: int32, p: int32, epoch: int32, metrics: ...",
+    "epochs": f"{_TRAINING}, epoch: int32, part: string, mean_loss: double, gradient_norm: double, metrics: ...",
+    RATES: f"{_TRAINING}, learning_rate: double, epoch: int32, score: double, test_score: double, chosen: bool",
+    "predictions": f"{_LIST}, items: [int64], scores: [float]",
+}
+"""Columns with their types: `[int8]` is a list, `int8?` may hold nulls, `...` stands for any metrics."""
 
-CONTRACTS: Mapping[str, Contract] = {name: Contract(name, _columns(text), *more) for name, text, *more in _ROWS}
+
+def _contract(name: str, text: str) -> Contract:
+    kinds = dict(column.split(": ") for column in text.split(", "))
+    has_metrics = kinds.pop("metrics", None) is not None
+    columns: dict[str, pa.DataType | str] = {}
+    for column, kind in kinds.items():
+        of_any_width = {"vectors": FEATURES, "vector": VECTOR, "pixels": PIXELS}.get(kind)
+        columns[column] = of_any_width or pa.type_for_alias(kind.strip("[]?"))
+        if kind.startswith("["):
+            columns[column] = pa.list_(columns[column])
+    return Contract(name, columns, frozenset(name for name, kind in kinds.items() if kind.endswith("?")), has_metrics)
+
+
+CONTRACTS: Mapping[str, Contract] = {name: _contract(name, text) for name, text in _COLUMNS.items()}
 
 
 def beside(out: Path, ending: str) -> Path:
@@ -248,12 +241,6 @@ def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]
         found = file.metadata.metadata or {}
         of_file = {b"ARROW:schema", SEAL_KEY.encode()}
         return {key.decode(): value.decode() for key, value in found.items() if key not in of_file}
-
-
-def count_rows(path: str | os.PathLike[str], contract: str) -> int:
-    """Return the number of rows in a file of that contract."""
-    with _opened(path, contract) as file:
-        return int(file.metadata.num_rows)
 
 
 def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from rankbound.errors import DataError
 from rankbound_study.data.contracts import (
-    count_rows,
     read_metadata,
     read_row_groups,
     read_table,
@@ -84,7 +83,7 @@ def read_faces(path: Path) -> Faces:
 def read_pixels(path: Path) -> Pixels:
     """Read the pixels of an images file, `(n, 3 * side * side)`, 0 .. 255: all red, then green, then blue, by row."""
     width = math.prod(_shape(read_metadata(path, "images"), path))
-    pixels = np.empty((count_rows(path, "images"), width), dtype=np.uint8)
+    pixels = np.empty((len(read_table(path, "images", ["number"])), width), dtype=np.uint8)
     start = 0
     for table in read_row_groups(path, "images", ["pixels"]):
         for array in table.column("pixels").chunks:

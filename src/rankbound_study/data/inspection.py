@@ -51,7 +51,16 @@ def inspect(path: Path, said: Said | None = None) -> Inspected:
         raise ConfigError(f"{path}: there is no such file or folder")
     if path.is_file() and is_archive(path):
         raise ConfigError(f"{path}: it is an archive: unpack it, and give the folder")
-    found = _folder(path, said) if path.is_dir() else _file(path, said)
+    if path.is_dir():
+        found = _folder(path, said)
+    elif (is_letor := _is_letor(path)) or Path(f"{path}{GROUPS}").is_file():
+        if flags := [name for name, value in vars(said).items() if value is not None and name != "threshold"]:
+            text = f"it is LETOR text, whose lines say what they hold: leave out --{' --'.join(flags)}"
+            raise ConfigError(f"{path}: {text}")
+        described = {"format": "letor" if is_letor else "lightgbm", "path": str(path), "random_parts": PARTS}
+        found = _of_text(path, described)
+    else:
+        found = look_at_table(path, said)
     if "random_parts" in found.description:
         found.notes.append(DEALT)
     return found
@@ -143,16 +152,6 @@ def _of_lists(found: Inspected, threshold: float | None, implicit: bool) -> tupl
         )
     is_binary = len(found.labels) <= 2 and 0.0 in found.labels
     return found, {"threshold": 1 if threshold is None and is_binary else threshold}
-
-
-def _file(path: Path, said: Said) -> Inspected:
-    groups, is_letor = Path(f"{path}{GROUPS}"), _is_letor(path)
-    if not is_letor and not groups.is_file():
-        return look_at_table(path, said)
-    if flags := [name for name, value in vars(said).items() if value is not None and name != "threshold"]:
-        raise ConfigError(f"{path}: it is LETOR text, whose lines say what they hold: leave out --{' --'.join(flags)}")
-    described = {"format": "letor" if is_letor else "lightgbm", "path": str(path), "random_parts": PARTS}
-    return _of_text(path, described)
 
 
 def _folder(path: Path, said: Said) -> Inspected:

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from rankbound.errors import DataError
 from rankbound.io import letor
-from rankbound.io.judged import JudgedLists, doubt, listed
+from rankbound.io.judged import doubt, listed
 from rankbound.io.text_files import plain_name, separator_of
 from rankbound_study.config.sections.description import ColumnKeys
 from rankbound_study.data.contracts import DATASET_KEY, PARTS_KEY, judged_table, open_writer
@@ -41,14 +41,6 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
     and token).
     """
     described, files = raw.source.described, _members(raw)
-    sizes = {member.name: member.size for member in raw.members}
-    # As far as the archive's listing allows, the folds are checked before anything is read.
-    for first, second in (map(raw.find, pair) for pair in described.copies.items()):
-        if sizes[first] != sizes[second]:
-            raise DataError(
-                f"{raw.path}: {first!r} and {second!r} should be the same part, but have {sizes[first]} and "
-                f"{sizes[second]} bytes: the folds contradict one another; fetch the archive again"
-            )
     reader = _of_tables(raw) if described.format == "table" else _of_text(raw, files.values())
     # The ranges of stored lists, first and past the last, by the name of the file.
     places: dict[str, list[list[int]]] = {}
@@ -78,7 +70,7 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
         # disable=None: no bar unless the output is a terminal.
         for wanted, name in tqdm(files.items(), unit="file", desc=raw.source.name, disable=None):
             lists = new_lists(reader(name, seen), places.setdefault(wanted, []))
-            for table in _ahead(_grouped(lists)):
+            for table in _ahead(lists):
                 write(table)
                 rows += len(table.column("items").combine_chunks().flatten())
         require_sizes(raw, topics, rows)
@@ -101,7 +93,7 @@ def _members(raw: Raw) -> dict[str, str]:
 def _of_text(raw: Raw, names: Collection[str]) -> Reader:
     """Return a reader of LETOR text; queries without ids are numbered through all files."""
     described = raw.source.described
-    width, largest, first = described.features or 0, described.largest_label or letor.LARGEST_LABEL, 1
+    width, first = described.features or 0, 1
     for name in () if described.features else names:
         with raw.open(name) as stream:
             width = max(width, letor.extent(stream, raw.where(name)).largest)
@@ -116,7 +108,7 @@ def _of_text(raw: Raw, names: Collection[str]) -> Reader:
                     sizes = letor.group_sizes(lines, raw.where(beside))
                 stream = letor.with_query_ids(stream, sizes, where, first)
                 first += len(sizes)
-            yield from letor.read_lists(stream, max(width, 1), where, seen=seen, largest_label=largest)
+            yield from letor.read_lists(stream, max(width, 1), where, seen=seen, largest_label=letor.LARGEST_LABEL)
         if not width:
             raise DataError(f"{where}: there are no features in it; expected lines of `label qid:ID index:value ...`")
 
@@ -139,14 +131,21 @@ def _of_tables(raw: Raw) -> Reader:
 
     def read(name: str, _: set[str]) -> Iterator[pa.Table]:
         nonlocal features
-        where, largest = raw.where(name), described.largest_label or letor.LARGEST_LABEL
+        where = raw.where(name)
         with as_file(raw, name) as lies, _graded(lies, columns.relevance, described.labels, where) as path:
             try:
                 stream = TableStream(path, replace(columns, features=features)) if kind_of(path) == "rows" else None
                 # Packed files, and LETOR text, are read whole.
                 for part in [read_lists(path, features=features)] if stream is None else stream:
                     features = part.feature_names
-                    yield _table(part, largest, str(path))
+                    wrong = (part.relevance % 1 != 0) | (part.relevance > letor.LARGEST_LABEL)
+                    if wrong.any():
+                        raise DataError(
+                            f"{path}: found relevance {part.relevance[wrong][0]:g}, expected whole numbers 0 .. "
+                            f"{letor.LARGEST_LABEL}: write grades as such, for example 0, 0.5 and 1 as 0, 1 and 2"
+                        )
+                    grades = part.relevance.astype(np.int8)
+                    yield judged_table(list(part.topics), list(part.items), grades, part.features, part.offsets)
             except DataError as error:
                 raise DataError(str(error).replace(str(path), where)) from error
         if stream is not None and stream.left_out:
@@ -188,17 +187,6 @@ def _graded(path: Path, column: str, labels: Sequence[str] | None, where: str) -
         raise DataError(f"{where}: cannot be read as a table ({str(error).splitlines()[0]})") from error
 
 
-def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:
-    wrong = (lists.relevance != np.floor(lists.relevance)) | (lists.relevance > largest_label)
-    if wrong.any():
-        raise DataError(
-            f"{where}: found relevance {lists.relevance[wrong][0]:g}, expected whole numbers 0 .. {largest_label}: "
-            "write grades as such, for example 0, 0.5 and 1 as 0, 1 and 2"
-        )
-    grades = lists.relevance.astype(np.int8)
-    return judged_table(list(lists.topics), list(lists.items), grades, lists.features, lists.offsets)
-
-
 def _digest(table: pa.Table, row: int) -> bytes:
     """Return a digest of a topic, its labels and features; items without names are called after their lines."""
     digest = hashlib.blake2b(str(table.column("topic")[row]).encode(), digest_size=16)
@@ -209,24 +197,20 @@ def _digest(table: pa.Table, row: int) -> bytes:
     return digest.digest()
 
 
-def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same rows in fewer tables, of bounded size."""
-    held: list[pa.Table] = []
-    size = 0
-    for table in tables:
-        held.append(table)
-        size += table.nbytes
-        if size >= _GROUP_BYTES:
-            yield pa.concat_tables(held).combine_chunks()
-            held, size = [], 0
-    if held:
-        yield pa.concat_tables(held).combine_chunks()
-
-
 def _ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same tables, each made while the previous one is being written."""
+    """Yield the same rows in tables of some megabytes, each made while the previous one is being written."""
+
+    def following() -> pa.Table | None:
+        held, size = list[pa.Table](), 0
+        for table in tables:
+            held.append(table)
+            size += table.nbytes
+            if size >= _GROUP_BYTES:
+                break
+        return pa.concat_tables(held).combine_chunks() if held else None
+
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, tables, None)
+        coming = pool.submit(following)
         while (table := coming.result()) is not None:
-            coming = pool.submit(next, tables, None)
+            coming = pool.submit(following)
             yield table

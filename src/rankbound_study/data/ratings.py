@@ -105,17 +105,19 @@ class RatingFile:
         # The columns' names in the file by those of interactions, of which some may be absent, and their types.
         named = {name: getattr(self.described.columns, name) for name in _TYPES}
         self._named: dict[str, str] = {name: column for name, column in named.items() if column is not None}
-        words = (
-            *(IDS if self.described.ids == TEXTS else ()),
-            *(["rating"] if self.described.labels is not None else ()),
-        )
+        words = [*(IDS if self.described.ids == TEXTS else ()), *(["rating"] if self.described.labels else [])]
         self._types = {name: _TEXT if name in words else kind for name, kind in _TYPES.items()}
         parts = list(self._tables())
         if not sum(map(len, parts)):
             raise DataError(f"{self.where}: it has no ratings")
         self.table = pa.concat_tables(parts)
-        if self.described.labels is not None:
-            self._grade(self.described.labels)
+        if (labels := self.described.labels) is not None:
+            found = self.table["rating"].cast(pa.string())
+            grades = pc.index_in(found, value_set=pa.array(labels))
+            if grades.null_count:
+                row = pc.index(grades.is_null(), value=True).as_py()
+                raise DataError(f"{self.row(row)}: found the rating {quoted(found[row])}, expected {', '.join(labels)}")
+            self._set_ratings(grades.cast(pa.float32()))
         rating, scale = self.table.column("rating").to_numpy(), self.described.scale
         wrong = ~np.isfinite(rating)
         expected = "a finite number"
@@ -147,14 +149,8 @@ class RatingFile:
                 "keep one of the rows, or say by `repeats` what several are"
             )
 
-    def _grade(self, labels: Sequence[str]) -> None:
-        """Replace ratings that are words by their places among the labels; DataError for another word."""
-        words = self.table["rating"].cast(pa.string())
-        grades = pc.index_in(words, value_set=pa.array(labels))
-        if grades.null_count:
-            row = pc.index(grades.is_null(), value=True).as_py()
-            raise DataError(f"{self.row(row)}: found the rating {quoted(words[row])}, expected {', '.join(labels)}")
-        self.table = self.table.set_column(self.table.column_names.index("rating"), "rating", grades.cast(pa.float32()))
+    def _set_ratings(self, ratings: pa.Array | pa.ChunkedArray) -> None:
+        self.table = self.table.set_column(self.table.column_names.index("rating"), "rating", ratings)
 
     def _merge(self, repeats: str) -> None:
         """Make one row of several of a pair, with the latest time."""
@@ -167,7 +163,7 @@ class RatingFile:
             summed = np.maximum if repeats == HIGHEST else np.add
             kept = summed.reduceat(rating[order].astype(np.float64), starts).astype(np.float32)
         self.pair, self.table = self.pair[starts], self.table.take(to_arrow(ends))
-        self.table = self.table.set_column(self.table.column_names.index("rating"), "rating", to_arrow(kept))
+        self._set_ratings(to_arrow(kept))
         self._order = ends if self._order is None else self._order[ends]
 
     def row(self, place: int) -> str:

@@ -158,12 +158,21 @@ def read_instances(path: Path) -> FoldedLists:
         own, where = table.slice(start, len(list(rows))), f"{path}, fold {fold}, {split}"
         splits[fold, split] = _split(own, index[start : start + len(own)], item_count, where)
         start += len(own)
+    item_names: Any = None
+    if ITEM_NAMES_KEY in metadata:
+        try:
+            item_names = json.loads(metadata[ITEM_NAMES_KEY])
+        except (ValueError, RecursionError):
+            item_names = ()
+        if not isinstance(item_names, list) or len(item_names) != item_count:
+            expected = f"a list of {item_count} names"
+            raise DataError(f"{path}: the metadata key {ITEM_NAMES_KEY!r} should be {expected}; make it anew")
     instances = FoldedLists(
         dataset=str(_single(table, "dataset", path)),
         nsr=_single(table, "nsr", path),
         topics=tuple(topics.dictionary.to_pylist()),
         item_count=item_count,
-        item_names=_item_names(metadata, path),
+        item_names=None if item_names is None else tuple(map(str, item_names)),
         splits=splits,
         repeats=_repeats(metadata, path),
     )
@@ -186,15 +195,8 @@ def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
 def write_distributions(tables: "DistributionTables", path: Path) -> None:
     """Write a parquet file of the contract `distributions`: by rename, the same bytes for the same tables.
 
-    Raises:
-        ValueError: for graded lists, or several numbers of samples: the contract has (N, P) and one number of samples.
+    The tables are of binary lists, whose distributions have one number of samples.
     """
-    samples = np.unique(tables.samples).tolist()
-    if tables.grades or len(samples) != 1:
-        raise ValueError(
-            f"found {len(tables.grades)} tables of graded lists and the numbers of samples {samples}, expected "
-            "binary lists and one number of samples in a file"
-        )
 
     def lists(values: npt.NDArray[np.float64]) -> pa.ListArray:
         return pa.ListArray.from_arrays(to_arrow(tables.offsets.astype(np.int32)), to_arrow(values))
@@ -210,7 +212,7 @@ def write_distributions(tables: "DistributionTables", path: Path) -> None:
         }
     )
     tilt = {} if tables.tilt == 1 else {TILT_KEY: repr(tables.tilt)}
-    write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(samples[0]), **tilt})
+    write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(tables.samples[0]), **tilt})
 
 
 def read_distributions(path: Path) -> "DistributionTables":
@@ -279,9 +281,8 @@ def read_features(path: Path) -> npt.NDArray[np.float32]:
         if not start:
             features = np.empty((rows, vectors.type.list_size), dtype=np.float32)
         stop = start + len(vectors)
-        if stop > rows:
-            raise DataError(f"{path}: column 'features' has more rows than column 'relevance' ({rows})")
-        features[start:stop] = to_numpy(vectors.flatten()).reshape(len(vectors), -1)
+        if stop <= rows:
+            features[start:stop] = to_numpy(vectors.flatten()).reshape(len(vectors), -1)
         start = stop
     if start != rows:
         raise DataError(f"{path}: column 'features' has {start} rows, column 'relevance' {rows}")
@@ -337,21 +338,6 @@ def _repeats(metadata: Mapping[str, str], path: Path) -> int:
     if not re.fullmatch(r"[1-9][0-9]?", text):
         raise DataError(f"{path}: the metadata key {REPEATS_KEY!r} should be a number from 1; make it anew")
     return int(text)
-
-
-def _item_names(metadata: Mapping[str, str], path: Path) -> tuple[str, ...] | None:
-    if ITEM_NAMES_KEY not in metadata:
-        return None
-    try:
-        names = json.loads(metadata[ITEM_NAMES_KEY])
-    except (ValueError, RecursionError):
-        names = None
-    if not isinstance(names, list) or len(names) != int(metadata[ITEM_COUNT_KEY]):
-        raise DataError(
-            f"{path}: the metadata key {ITEM_NAMES_KEY!r} should be a list of {metadata[ITEM_COUNT_KEY]} names; "
-            "make it anew"
-        )
-    return tuple(map(str, names))
 
 
 def _single(table: pa.Table, column: str, path: Path) -> Any:

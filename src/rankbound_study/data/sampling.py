@@ -341,7 +341,17 @@ def sampled_instances(
             topic = pairs.name(rows.start)
             positives = [item[place == split] for split in range(len(SPLITS))]
             if not given:
-                positives[TRAIN], positives[VALIDATION] = _cut(positives[TRAIN], topic, fold, drawing)
+                known, share = positives[TRAIN], drawing.validation_share
+                count = max(1, round(share * len(known))) if share > 0 else 0
+                if count >= len(known):
+                    raise DataError(
+                        f"{drawing.dataset}: user {topic} has {len(known)} training positives in fold {fold}, and "
+                        f"validation would take {count}: lower validation_share or raise min_relevant"
+                    )
+                # The same at every NSR: the seed does not depend on it.
+                seed = derive_seed("validation", drawing.dataset, fold, drawing.seed, topic)
+                shuffled = np.random.default_rng(seed).permutation(known)
+                positives[TRAIN], positives[VALIDATION] = shuffled[count:], shuffled[:count]
             negatives = negatives_of(rows, list(map(len, positives)), fold, pairs, drawing)
             for split, *both in zip(SPLITS, positives, negatives, strict=True):
                 items = np.concatenate(both)
@@ -356,19 +366,6 @@ def sampled_instances(
             names, every, relevance = zip(*lists.pop(split), strict=True) if lists[split] else ((), (), ())
             flat, grades = np.concatenate([_NONE, *every]), np.concatenate([_NONE, *relevance]).astype(np.int8)
             yield fold, split, lists_table(names, flat, grades, np.cumsum([0, *map(len, every)]))
-
-
-def _cut(positives: Integers, topic: str | int, fold: int, drawing: Drawing) -> tuple[Integers, Integers]:
-    """Return training and validation positives, the same at every NSR: the seed does not depend on it."""
-    count = max(1, round(drawing.validation_share * len(positives))) if drawing.validation_share > 0 else 0
-    if count >= len(positives):
-        raise DataError(
-            f"{drawing.dataset}: user {topic} has {len(positives)} training positives in fold {fold}, and "
-            f"validation would take {count}: lower validation_share or raise min_relevant"
-        )
-    seed = derive_seed("validation", drawing.dataset, fold, drawing.seed, topic)
-    shuffled = np.random.default_rng(seed).permutation(positives)
-    return shuffled[count:], shuffled[:count]
 
 
 def negatives_of(

@@ -24,13 +24,11 @@ from rankbound_study.config.sections.description import (
     ContentKeys,
     DescriptionKeys,
     FolderKeys,
-    LimitKeys,
     known_names,
     known_set,
 )
 from rankbound_study.data.archives import (
     ARCHIVE_STARTS,
-    Limits,
     Member,
     find_member,
     list_members,
@@ -57,12 +55,6 @@ class RawSource:
     def content(self) -> ContentKeys:
         """Checksums of members, by the ends of their paths, or of a file that is no archive."""
         return self.described.content or ContentKeys.model_validate({})
-
-    @cached_property
-    def limits(self) -> Limits:
-        """The limits of an archive, in bytes."""
-        keys = self.described.limits or LimitKeys.model_validate({})
-        return Limits(keys.members, keys.member_megabytes * _MEGABYTE, keys.megabytes * _MEGABYTE)
 
     @property
     def is_checked(self) -> bool:
@@ -110,7 +102,7 @@ class RawFile:
     @cached_property
     def members(self) -> Sequence[Member]:
         """The regular files of an archive, in its order."""
-        return list_members(self.path, self.source.limits)
+        return list_members(self.path)
 
     def find(self, wanted: str) -> str:
         """Return the name of the one member whose path ends in `wanted`; DataError if there is none or several."""
@@ -122,11 +114,11 @@ class RawFile:
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Open the member of that exact name as a stream of bytes."""
-        return open_member(self.path, name, self.source.limits)
+        return open_member(self.path, name)
 
     def read(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Yield each of these members with its whole content, in that order."""
-        return read_members(self.path, names, self.source.limits)
+        return read_members(self.path, names)
 
 
 @dataclass(frozen=True)
@@ -223,8 +215,8 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
                 )
             return
         if source.described.folder is not None:
-            _check_folder(source.described.folder, path, source.limits)
-        members = list_members(path, source.limits) if source.content.members else []
+            _check_folder(source.described.folder, path)
+        members = list_members(path) if source.content.members else []
         for wanted, expected in source.content.members.items():
             name = find_member(members, wanted, path)
             require_checksum(source, expected, member_checksum(path, name, source), f"{path}: the content of {name!r}")
@@ -243,7 +235,7 @@ def require_checksum(source: RawSource, expected: str, found: str, what: str) ->
 
 def member_checksum(path: str | os.PathLike[str], name: str, source: RawSource) -> str:
     """Return the checksum of one member, by the source's algorithm and line-end rule."""
-    with open_member(path, name, source.limits) as stream:
+    with open_member(path, name) as stream:
         return checksum_of(stream, source)
 
 
@@ -290,9 +282,9 @@ def require_sizes(raw: Raw, topics: int, rows: int) -> None:
     )
 
 
-def _check_folder(folder: FolderKeys, path: str | os.PathLike[str], limits: Limits) -> None:
+def _check_folder(folder: FolderKeys, path: str | os.PathLike[str]) -> None:
     """Raise DataError if the archive's folder does not hold the files of `folder`."""
-    members = folder_members(list_members(path, limits), folder.path, path)
+    members = folder_members(list_members(path), folder.path, path)
     names = [file_name(member.name) for member in members]
     where = f"{path}: folder {folder.path!r}"
     if len(names) != folder.count or sum_of(names) != folder.names:
@@ -307,7 +299,7 @@ def _check_folder(folder: FolderKeys, path: str | os.PathLike[str], limits: Limi
             return
         known = sorted(map(int, folder.editions))
         raise DataError(f"{where}: its files have {size} bytes; known editions have {known}")
-    contents = read_members(path, [member.name for member in members], limits)
+    contents = read_members(path, [member.name for member in members])
     checksum = sum_of(f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents)
     if checksum != expected:
         raise DataError(f"{where}: the checksum of its contents should be {expected}, found {checksum}")

@@ -4,7 +4,7 @@ They have the published sizes and shares, scaled down on demand, and a planted s
 a random ordering scores below a fitted model, and the model below an oracle, by margins that tests state.
 
 *Ratings*: a user's utility of an item decides which items the user rates, and which of these are relevant: both are
-draws without replacement with probabilities proportional to exp(utility / noise). An item of larger utility is
+draws without replacement with probabilities proportional to exp(utility). An item of larger utility is
 therefore more likely to be relevant, and the order by utility is the best one by expectation (Bayes-optimal) among
 negatives that are drawn uniformly. Data sets of any name have sizes and tastes by planted parameters.
 
@@ -94,7 +94,7 @@ def generate(
                 f"planted.items is {planted.items}, but the longest list takes {longest} rated items: raise items, or "
                 "lower spread or mean_relevant"
             )
-        ratings = _ratings(random, population.relevant, population.utilities(), planted.noise)
+        ratings = _ratings(random, population.relevant, population.utilities())
         write_table(ratings, out, "interactions", metadata=metadata)
     elif dataset == "synthetic-aaf":
         # Drawn twice instead of held in memory: the real set's size would take 400 MB.
@@ -121,7 +121,14 @@ def _judged_lists(random: np.random.Generator, queries: int) -> pa.Table:
     causes = random.standard_normal((rows, _CAUSES))
     weights = random.permutation(np.linspace(0.4, 1.2, _CAUSES)) * random.choice((-1.0, 1.0), _CAUSES)
     utility = causes @ weights + np.tanh(causes[:, 0] * causes[:, 1]) + _NOISE * random.standard_normal(rows)
-    labels = np.concatenate([_labels(random, utility[start:stop]) for start, stop in pairwise(offsets)])
+    labels = np.zeros(rows, dtype=np.int8)
+    for start, stop in pairwise(offsets):
+        # 0 throughout for some queries, else the best get 2 and 1, and at least one stays 0.
+        if random.random() >= _EMPTY_SHARE:
+            positives = np.clip(random.binomial(stop - start, _POSITIVE_SHARE), 1, stop - start - 1)
+            order = start + np.argsort(-utility[start:stop])[:positives]
+            labels[order] = 1
+            labels[order[: random.binomial(positives, _TOP_SHARE)]] = 2
     # Noisy mixtures of the causes, pure noise and constants, scaled to 0 .. 1 per query as LETOR does.
     mixed = causes @ random.standard_normal((_CAUSES, _INFORMATIVE)) / np.sqrt(_CAUSES)
     noise = random.standard_normal((rows, _WIDTH - _CONSTANT))
@@ -136,18 +143,6 @@ def _judged_lists(random: np.random.Generator, queries: int) -> pa.Table:
     return judged_table(topics, names, labels, np.round(features, 6).astype(np.float32), offsets)
 
 
-def _labels(random: np.random.Generator, utility: Floats) -> npt.NDArray[np.int8]:
-    """Return the labels of one query: 0 throughout for some, else the best get 2 and 1, and at least one stays 0."""
-    labels = np.zeros(len(utility), dtype=np.int8)
-    if random.random() < _EMPTY_SHARE:
-        return labels
-    positives = np.clip(random.binomial(len(utility), _POSITIVE_SHARE), 1, len(utility) - 1)
-    order = np.argsort(-utility)[:positives]
-    labels[order] = 1
-    labels[order[: random.binomial(positives, _TOP_SHARE)]] = 2
-    return labels
-
-
 # MovieLens latest-small (INVENTORY section 1): 412 users with at least 25 relevant items, 198 with fewer; 9,724
 # rated movies; relevant items per user 25 .. 1227, median 65.5, mean 110.5; 48% of all ratings are 4 or more.
 _FULL_ITEMS, _FEWEST_ITEMS = 9724, 600
@@ -155,6 +150,7 @@ _DROPPED_SHARE, _RELEVANT_SHARE = 198 / 412, 0.48
 _LEAST_RELEVANT, _MOST_RELEVANT, _MEDIAN_EXCESS, _EXCESS_SPREAD = 25, 1227, 40.5, 1.2
 _ITEMS_PER_RELEVANT = 6  # room for three negatives per relevant item among the rated movies
 _TASTES, _TASTE_WEIGHT, _POPULARITY_SPREAD = 4, 1.6, 1.3
+_PLANTED_WEIGHT, _MINORITY = 2.0, 0.25  # of tastes in planted utilities; the share of users with tastes of long lists
 _FIRST_TIMESTAMP = 1_000_000_000
 
 
@@ -210,13 +206,13 @@ class Population:
         noise *= np.sqrt((scores @ scores) / (noise @ noise))
         score = planted.correlation * scores + np.sqrt(1 - planted.correlation**2) * noise
         minority = np.zeros(users, dtype=np.bool_)
-        minority[np.argsort(-score)[: round(planted.minority * users)]] = True
+        minority[np.argsort(-score)[: round(_MINORITY * users)]] = True
         half = planted.rank // 2
         tastes = random.standard_normal((users, planted.rank)) / np.sqrt(half)
         tastes[minority, half:] = 0
         tastes[~minority, :half] = 0
         popularity = planted.popularity * random.standard_normal(planted.items)
-        item_tastes = planted.taste * random.standard_normal((planted.items, planted.rank))
+        item_tastes = _PLANTED_WEIGHT * random.standard_normal((planted.items, planted.rank))
         return cls(relevant, minority, tastes, item_tastes, popularity)
 
     def utilities(self) -> Iterator[Floats]:
@@ -225,17 +221,15 @@ class Population:
             yield self.popularity + self.item_tastes @ taste
 
 
-def _ratings(
-    random: np.random.Generator, relevant: Integers, utilities: Iterable[Floats], noise: float = 1.0
-) -> pa.Table:
+def _ratings(random: np.random.Generator, relevant: Integers, utilities: Iterable[Floats]) -> pa.Table:
     """Return the ratings of users with so many relevant items each, by their utilities."""
     rows = []
     for user, (count, utility) in enumerate(zip(relevant.tolist(), utilities, strict=True), 1):
         items = len(utility)
         rated = min(items, round(count / _RELEVANT_SHARE))
         # The largest values of utility plus Gumbel noise are a draw without replacement by exp(utility).
-        chosen = np.argsort(-(utility + noise * random.gumbel(size=items)))[:rated]
-        ordered = chosen[np.argsort(-(utility[chosen] + noise * random.gumbel(size=rated)))]
+        chosen = np.argsort(-(utility + random.gumbel(size=items)))[:rated]
+        ordered = chosen[np.argsort(-(utility[chosen] + random.gumbel(size=rated)))]
         good = random.choice((4.0, 4.5, 5.0), size=count)
         poor = random.integers(1, 8, size=rated - count) / 2
         rows.append((np.full(rated, user), ordered, np.concatenate((good, poor))))

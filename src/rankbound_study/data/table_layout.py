@@ -496,12 +496,8 @@ def beginning_of(path: Path) -> tuple[bytes, bool]:
     """Return the first lines of text, packed or not, and whether there are no others."""
     with open_unpacked(path) as stream:
         text = stream.read(LOOK + 1)
-    return (text, True) if len(text) <= LOOK else (whole_lines(text), False)
-
-
-def whole_lines(text: bytes) -> bytes:
-    """Return the text without its last line: half a line could be anything."""
-    return text[: text.rfind(b"\n") + 1]
+    # Half a line could be anything.
+    return (text, True) if len(text) <= LOOK else (text[: text.rfind(b"\n") + 1], False)
 
 
 def _letters(name: str) -> str:

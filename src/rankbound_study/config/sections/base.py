@@ -55,8 +55,8 @@ class Keys(BaseModel):
 
     def given(self, *without: str) -> dict[str, Any]:
         """Return the keys that are set, as they are written, except some."""
-        keys = [key for key in type(self).model_fields if key in self.model_fields_set and key not in without]
-        return {key: _plain(getattr(self, key)) for key in keys}
+        # It would warn of whole numbers among numbers with a fraction, which are kept as they are written.
+        return self.model_dump(exclude_unset=True, exclude=set(without), warnings=False)
 
     def problems(self) -> Iterator[Problem]:
         """Yield the problems between the keys of this section."""
@@ -70,15 +70,6 @@ class Keys(BaseModel):
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a section as YAML has it."""
-    if isinstance(value, Keys):
-        return value.given()
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def named(path: KeyPath) -> str:
@@ -302,6 +293,7 @@ _EXPECTED = {
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "at least {ge:g}",
     "less_than": "less than {lt:g}",
+    "multiple_of": "a multiple of {multiple_of:g}",
     "less_than_equal": "at most {le:,.15g}",
     "too_long": "at most {max_length} values",
     "too_short": "at least one value",
@@ -339,7 +331,12 @@ def explained(error: ValidationError, values: Mapping[str, Any], kind: type[Keys
                 yield path, f"{named(path)} {details['msg']}"
             case _:
                 expected = _EXPECTED[wrong].format(**context) if wrong in _EXPECTED else details["msg"]
-                yield path, f"{named(path)} is {shown(found)}: expected {expected}{_hint(wrong, found)}"
+                # A common mistake: to YAML, 1e-3 without a dot is text.
+                if wrong in ("int_type", "float_type") and isinstance(found, str):
+                    with suppress(ValueError, OverflowError):
+                        number = int(float(found)) if wrong == "int_type" else float(found)
+                        expected += f"; YAML reads {found} as text: write {number!r} without quotes"
+                yield path, f"{named(path)} is {shown(found)}: expected {expected}"
 
 
 def _in_file(where: KeyPath, values: Any) -> KeyPath:
@@ -364,12 +361,3 @@ def _section_at(where: KeyPath, kind: Any) -> type[Keys]:
         if NoneType in get_args(kind):
             kind = get_args(kind)[0]
     return cast(type[Keys], kind)
-
-
-def _hint(wrong: str, found: Any) -> str:
-    """Return a hint for a common YAML mistake: 1e-3 without a dot is text."""
-    if wrong in ("int_type", "float_type") and isinstance(found, str):
-        with suppress(ValueError, OverflowError):
-            number = int(float(found)) if wrong == "int_type" else float(found)
-            return f"; YAML reads {found} as text: write {number!r} without quotes"
-    return ""

@@ -509,7 +509,17 @@ class Configuration(Keys):
     def problems(self) -> Iterator[Problem]:
         """Yield what contradicts each other, such as data sets that run and have no training."""
         yield from self._for_all_protocols(("seeds",), "list", self.seeds)
-        yield from self._data_problems()
+        kinds, titles, archives = dict[str, str](), dict[str, str](), dict[str, str]()
+        named = [(kind, name, entry) for kind, entries in self.sources.items() for name, entry in entries.items()]
+        for kind, name, entry in named:
+            yield from within((kind, name), entry.origin_problems(name))
+            if (first := kinds.setdefault(name, kind)) != kind:
+                yield (kind, name), f"is also defined under {first}: give one of them another name"
+            title = entry.source and entry.source.title
+            if title and (other := titles.setdefault(title, name)) != name:
+                yield (kind, name, "source", "title"), f"is also that of {other}: tables would show two alike"
+            if entry.archive and (owner := archives.setdefault(entry.archive, name)) != name:
+                yield (kind, name, "archive"), f"is also that of {owner}: every data set has an archive of its own"
         for position, name in enumerate(self.datasets):
             yield from self._trained_problems(("datasets", position), name)
         baseline = self.leaderboard and self.leaderboard.baseline
@@ -519,7 +529,15 @@ class Configuration(Keys):
             yield ("tables",), f"lacks {REQUIRED_TABLE}, from which the document is made: add it"
         yield from self._comparison_problems()
         yield from self._experiment_problems()
-        yield from self._distribution_problems()
+        if isinstance(method := self.distributions.method, dict):
+            of_experiments = [HONEST] if self._chosen_experiments else []
+            for protocol in dict.fromkeys([*self.protocols, *of_experiments]):
+                if protocol not in method:
+                    yield ("distributions", "method"), f"has no method for the protocol {protocol}: add it"
+        defined = [*self.interactions, *self.lists]
+        for name in [name for name in self.distributions.datasets if name not in defined]:
+            hint = nearest(name, defined)
+            yield ("distributions", "datasets", name), f"is not defined under interactions or lists{hint}"
 
     @property
     def sources(self) -> dict[str, Mapping[str, SourceKeys]]:
@@ -554,32 +572,6 @@ class Configuration(Keys):
     def _for_all_protocols(self, path: KeyPath, what: str, section: Mapping[str, object]) -> Iterator[Problem]:
         for protocol in [protocol for protocol in self.protocols if protocol not in section]:
             yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"
-
-    def _data_problems(self) -> Iterator[Problem]:
-        """Yield what contradicts a data set's name, and what two data sets have in common."""
-        kinds, titles, archives = dict[str, str](), dict[str, str](), dict[str, str]()
-        named = [(kind, name, entry) for kind, entries in self.sources.items() for name, entry in entries.items()]
-        for kind, name, entry in named:
-            yield from within((kind, name), entry.origin_problems(name))
-            if (first := kinds.setdefault(name, kind)) != kind:
-                yield (kind, name), f"is also defined under {first}: give one of them another name"
-            title = entry.source and entry.source.title
-            if title and (other := titles.setdefault(title, name)) != name:
-                yield (kind, name, "source", "title"), f"is also that of {other}: tables would show two alike"
-            if entry.archive and (owner := archives.setdefault(entry.archive, name)) != name:
-                yield (kind, name, "archive"), f"is also that of {owner}: every data set has an archive of its own"
-
-    def _distribution_problems(self) -> Iterator[Problem]:
-        """Yield protocols without a method, and methods of data sets that nothing defines."""
-        method = self.distributions.method
-        of_experiments = [HONEST] if self._chosen_experiments else []
-        for protocol in dict.fromkeys([*self.protocols, *of_experiments]) if isinstance(method, dict) else ():
-            if protocol not in method:
-                yield ("distributions", "method"), f"has no method for the protocol {protocol}: add it"
-        defined = [*self.interactions, *self.lists]
-        for name in [name for name in self.distributions.datasets if name not in defined]:
-            hint = nearest(name, defined)
-            yield ("distributions", "datasets", name), f"is not defined under interactions or lists{hint}"
 
     def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
         """Check a data set of the bounded half."""

@@ -31,11 +31,11 @@ from rankbound_study.config.sections.base import (
     Axis,
     Distinct,
     FileName,
+    Fold,
     Keys,
     Positive,
     Problem,
     ProperShare,
-    Rate,
     Ratio,
     Seed,
     listed,
@@ -56,34 +56,22 @@ from rankbound_study.config.sections.description import (
 LARGEST_SPREAD = 3.0
 """Beyond it, the shortest lists of any affordable data set are empty."""
 
-Extent = Annotated[float, Field(ge=0, le=1_000_000)]
-
 
 class PlantedKeys(Keys):
     """Ratings by utilities of planted tastes (`data/synthetic.py` has the formulas)."""
 
-    spread: float = Field(
-        0, ge=0, le=LARGEST_SPREAD, description="Standard deviation of log P, P relevant items a user"
+    spread: Annotated[float, Field(ge=0, le=LARGEST_SPREAD), AsWritten] = Field(
+        0, description="Standard deviation of log P, P relevant items a user"
     )
-    correlation: float = Field(
-        0, ge=0, le=1, description="Correlation of list size and kind of taste: 1 gives long lists to the minority"
+    correlation: Annotated[float, Field(ge=0, le=1), AsWritten] = Field(
+        0, description="Correlation of list size and kind of taste: 1 gives long lists to the minority"
     )
-    minority: ProperShare = Field(0.25, description="Share of users with the tastes of long lists")
-    rank: int = Field(4, ge=2, le=1000, description="Dimensions of tastes, one half for each kind")
-    taste: Extent = Field(2.0, description="Standard deviation of utilities by taste")
-    popularity: Extent = Field(0, description="Standard deviation of utilities that all users share")
-    noise: Rate = Field(1.0, description="Scale of the noise of a user's choices")
+    rank: int = Field(4, ge=2, le=1000, multiple_of=2, description="Dimensions of tastes, one half for each kind")
+    popularity: Annotated[float, Field(ge=0, le=1_000_000), AsWritten] = Field(
+        0, description="Standard deviation of utilities that all users share"
+    )
     mean_relevant: Positive = Field(175, description="Mean of P, the same at every spread")
     items: Positive = Field(3000, description="Items of the catalogue")
-
-    def given(self, *without: str) -> dict[str, Any]:
-        """Return the parameters that are set, whole numbers as integers."""
-        return {key: int(value) if value == int(value) else value for key, value in super().given(*without).items()}
-
-    def problems(self) -> Iterator[Problem]:
-        """Yield a rank without halves."""
-        if self.rank % 2:
-            yield ("rank",), f"is {self.rank}: expected an even number, half of it for each kind of taste"
 
 
 def _sampling(value: Any) -> Any:
@@ -102,13 +90,7 @@ def _sampling(value: Any) -> Any:
 
 
 _Part = Literal["uniform", "popularity", "full"]
-
-
-class _Parts(Keys):
-    train: _Part
-    test: _Part
-
-
+_Parts = dict[Literal["train", "test"], _Part]
 SamplingValue = Annotated[Any, PlainValidator(_sampling, json_schema_input_type=_Part | _Parts)]
 
 
@@ -125,9 +107,8 @@ def _ratios(value: Any) -> Any:
     return value
 
 
-_SingleRatio = Annotated[int, Field(ge=OWN, le=LARGEST_RATIO)]
-_SeveralRatios = Annotated[Distinct[Ratio], Field(min_length=2)]
-Ratios = Annotated[Any, PlainValidator(_ratios, json_schema_input_type=_SingleRatio | _SeveralRatios)]
+_Ratio = Annotated[int, Field(ge=OWN, le=LARGEST_RATIO)] | Annotated[Distinct[Ratio], Field(min_length=2)]
+Ratios = Annotated[Any, PlainValidator(_ratios, json_schema_input_type=_Ratio)]
 
 
 class SourceKeys(Keys):
@@ -148,16 +129,29 @@ class SourceKeys(Keys):
         if not (parts := SampledName.of(name)).is_plain:
             yield (), f"ends like the name of a sampling ({name.removeprefix(parts.source)}): give it another name"
         if name.startswith(SYNTHETIC):
-            if self.archive is not None:
-                yield ("archive",), f"is set for generated data (the name starts with {SYNTHETIC}): remove the archive"
+            for key in ("archive", "source"):
+                if getattr(self, key) is not None:
+                    yield (key,), f"is set for generated data (the name starts with {SYNTHETIC}): remove it"
             if self.seed is None:
                 yield (), "is generated: give it a seed"
+            return
+        if self.size is not None:
+            yield ("size",), f"is for generated data, whose names start with {SYNTHETIC}"
+        if name in known_names():
             if self.source is not None:
-                yield ("source",), f"is set for generated data (the name starts with {SYNTHETIC}): remove it"
-        else:
-            yield from self._description_problems(name)
-            if self.size is not None:
-                yield ("size",), f"is for generated data, whose names start with {SYNTHETIC}"
+                yield ("source",), f"is set, but the project knows {name}: give data of your own another name"
+            if self.archive is None:
+                yield (), f"needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
+        elif self.source is None:
+            known = listed([one for one in known_names() if known_set(one).format in self.formats])
+            yield (), f"is not known (known are {known}): describe it under source, as docs/data.md says"
+        elif (self.source.path is None) == (self.archive is None):
+            found = "has an archive beside" if self.archive else "has neither an archive nor"
+            yield (), f"{found} source.path: name the archive to fetch, or the path of files of yours"
+        described = self.described(name)
+        if described is not None and described.format not in self.formats:
+            where = ("source", "format") if self.source else ()
+            yield where, f"is {described.format}, which does not belong here: expected {listed(self.formats)}"
 
     def instances(self, name: str) -> Iterator[Instances]:
         """Yield what training reads of the data set of that name."""
@@ -170,25 +164,6 @@ class SourceKeys(Keys):
     def described(self, name: str) -> DescriptionKeys | None:
         """Return the description of the data set of that name; None for generated data."""
         return self.source or (known_set(name) if name in known_names() else None)
-
-    def _description_problems(self, name: str) -> Iterator[Problem]:
-        if name in known_names():
-            if self.source is not None:
-                yield ("source",), f"is set, but the project knows {name}: give data of your own another name"
-            if self.archive is None:
-                yield (), f"needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
-        elif self.source is None:
-            known = listed([one for one in known_names() if known_set(one).format in self.formats])
-            yield (), f"is not known (known are {known}): describe it under source, as docs/data.md says"
-            return
-        elif (self.source.path is None) == (self.archive is None):
-            found = "has an archive beside" if self.archive else "has neither an archive nor"
-            yield (), f"{found} source.path: name the archive to fetch, or the path of files of yours"
-        described = self.source or known_set(name)
-        if described.format not in self.formats:
-            expected = listed(self.formats)
-            where = ("source", "format") if self.source else ()
-            yield where, f"is {described.format}, which does not belong here: expected {expected}"
 
 
 STAND_IN = f"{SYNTHETIC}movielens"
@@ -263,8 +238,8 @@ def _threshold(value: Any) -> Any:
     raise problem(f"is {shown(value)}: expected the smallest relevant label, 1 to {_LARGEST_LABEL}, or {GRADED}")
 
 
-_Label = Annotated[int, Field(ge=1, le=_LARGEST_LABEL)]
-Threshold = Annotated[Any, PlainValidator(_threshold, json_schema_input_type=_Label | Literal["graded"])]
+_Label = Annotated[int, Field(ge=1, le=_LARGEST_LABEL)] | Literal["graded"]
+Threshold = Annotated[Any, PlainValidator(_threshold, json_schema_input_type=_Label)]
 
 
 class ListKeys(SourceKeys):
@@ -297,7 +272,7 @@ class ImageKeys(SourceKeys):
 
     formats = (FACES,)
 
-    folds: Positive = Field(description="Random splits in training, validation and test part")
+    folds: Fold = Field(description="Random splits in training, validation and test part")
     validation_share: ProperShare = Field(description="Share of the pictures for validation")
     test_share: ProperShare = Field(description="Share of the pictures for testing")
     above: int = Field(ge=0, le=1000, description="Years by which the ages of a pair must differ at least, exclusive")

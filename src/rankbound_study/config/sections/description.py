@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, Problem, Seed, optional
+from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, Problem, Seed, listed, optional
 
 LISTS, RATINGS, FACES, WEIGHTS = ("letor", "lightgbm", "table"), "ratings", "faces", "weights"
 CONVERTED = (*LISTS, RATINGS, FACES)
@@ -23,8 +23,12 @@ LAST, HIGHEST, SUM = REPEATS = ("last", "highest", "sum")
 """What becomes of several ratings of an item by a user."""
 
 SPLIT_KEYS = ("parts", "folds", "fold_pattern", "random_parts", "by_time")
-OF_TABLES = ("table", RATINGS)
-OF_FORMATS = {"columns": OF_TABLES, "labels": OF_TABLES, "encoding": (RATINGS,), "repeats": (RATINGS,)}
+OF_FORMATS = {
+    **dict.fromkeys(("columns", "labels"), ("table", RATINGS)),
+    **dict.fromkeys(("encoding", "repeats", "by_time"), (RATINGS,)),
+    **dict.fromkeys(("parts", "random_parts", "validation_share", "seed"), LISTS),
+    **dict.fromkeys(("folds", "fold_pattern"), (*LISTS, RATINGS)),
+}
 """Keys that descriptions of some formats have."""
 
 NUMBER = "{fold}"
@@ -72,14 +76,6 @@ class FolderKeys(Keys):
     names: Checksum = Field(description="SHA-256 of the sorted names, a line each")
     editions: dict[str, Checksum] = Field({}, description="Bytes of all files: SHA-256 of their checksums and names")
     unknown_from: Positive | None = optional("Megabytes from which the names alone are compared")
-
-
-class LimitKeys(Keys):
-    """What an archive may hold at most."""
-
-    members: Positive = Field(10_000, description="Number of members")
-    member_megabytes: Positive = Field(2048, description="Megabytes of a member")
-    megabytes: Positive = Field(8192, description="Megabytes of all members")
 
 
 class SizeKeys(Keys):
@@ -155,7 +151,6 @@ class DescriptionKeys(Keys):
     addresses: Files | None = optional("URLs of the archive")
     content: ContentKeys | None = optional("Checksums of the content")
     folder: FolderKeys | None = optional("A folder of the archive that is compared as a whole")
-    limits: LimitKeys | None = optional("What the archive may hold at most")
     sizes: SizeKeys | None = optional("Numbers of topics and rows; others are errors")
 
     files: Files | None = optional("Members or files to read (default: those of the folds, or the only one)")
@@ -174,10 +169,8 @@ class DescriptionKeys(Keys):
     )
     scale: ScaleKeys | None = optional("ratings: those that occur; others are errors")
     features: Positive | None = optional("Number of features (default: as found)")
-    largest_label: Annotated[int, Field(ge=1, le=127)] | None = optional("Larger labels are errors")
 
     parts: Files | None = optional("Files of disjoint topics: fold k trains on k, k+1, ..., tests on the last")
-    copies: dict[Text, Text] = Field({}, description="Members that are the same part, and so have the same size")
     folds: Annotated[list[FoldKeys], Field(min_length=1, max_length=100)] | None = optional(
         "The files of each fold; its test topics may recur in other folds"
     )
@@ -193,51 +186,36 @@ class DescriptionKeys(Keys):
 
     def problems(self) -> Iterator[Problem]:
         """Yield keys that contradict each other or the format."""
-        yield from self._split_problems()
+        for key, formats in OF_FORMATS.items():
+            if key in self.model_fields_set and self.format not in formats:
+                of_ratings = key in ("validation_share", "seed") and self.format == RATINGS
+                beside = ": for ratings it stands beside source" if of_ratings else ""
+                yield (key,), f"is for {listed(formats)}, but the format is {self.format}{beside}"
+        splits = [key for key in SPLIT_KEYS if getattr(self, key) is not None]
+        if len(splits) > 1 or (self.format in LISTS and not splits):
+            found = f"has {' and '.join(splits)}" if splits else "names no folds"
+            possible = listed([key for key in SPLIT_KEYS if self.format in OF_FORMATS[key]])
+            yield (), f"{found}: give one of {possible}{'' if self.format in LISTS else ', or none of them'}"
         if self.parts is not None and len(self.parts) < FEWEST_PARTS:
             yield ("parts",), f"has {len(self.parts)} files: expected at least {FEWEST_PARTS}"
         pattern = self.fold_pattern
         for split, names in pattern.files.items() if pattern is not None and pattern.count > 1 else ():
             if not any(NUMBER in name for name in names):
                 yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
-        yield from self._column_problems()
-
-    def _split_problems(self) -> Iterator[Problem]:
-        splits = [key for key in SPLIT_KEYS if getattr(self, key) is not None]
-        if self.by_time is not None and self.format != RATINGS:
-            yield ("by_time",), "is for ratings: name the files of the folds to split judged lists by time"
-        elif self.format in LISTS and len(splits) != 1:
-            found = f"has {' and '.join(splits)}" if splits else "names no folds"
-            yield (), f"{found}: give one of parts, folds, fold_pattern and random_parts"
-        elif self.format not in LISTS and (alien := [key for key in splits if key in ("parts", "random_parts")]):
-            yield (alien[0],), f"is for judged lists: {', '.join(LISTS)}"
-        elif self.format not in (*LISTS, RATINGS) and splits:
-            yield (splits[0],), f"is for judged lists and ratings: {', '.join((*LISTS, RATINGS))}"
-        elif len(splits) > 1:
-            yield (), f"has {' and '.join(splits)}: give one of folds, fold_pattern and by_time, or none of them"
-        if self.format == RATINGS:
-            for key in sorted({"validation_share", "seed"} & self.model_fields_set):
-                yield (key,), "is for judged lists: for ratings it stands beside source"
-            if self.files is not None and self.given_folds:
-                yield ("files",), "is set beside the files of folds: remove it"
-
-    def _column_problems(self) -> Iterator[Problem]:
-        for key, formats in OF_FORMATS.items():
-            if key in self.model_fields_set and self.format not in formats:
-                yield (key,), f"is for {' and '.join(formats)}, but the format is {self.format}"
-        if self.columns is None:
-            if self.format == RATINGS:
-                yield (), "needs columns: those of the topic (user), the item, and usually the rating"
-            return
         if self.labels is not None and len(set(self.labels)) < len(self.labels):
             yield ("labels",), "has a word twice"
-        for key in ("rating", "timestamp") if self.format == "table" else ("relevance", "features"):
-            if getattr(self.columns, key) is not None:
-                yield ("columns", key), f"is not for {self.format}"
-        if self.format == RATINGS and self.columns.item is None:
-            yield ("columns",), "needs an item"
-        if self.format == RATINGS and self.by_time is not None and self.columns.timestamp is None:
-            yield ("columns",), "needs a timestamp, by which by_time splits"
+        if self.format == RATINGS and self.files is not None and self.given_folds:
+            yield ("files",), "is set beside the files of folds: remove it"
+        if self.format == RATINGS and self.columns is None:
+            yield (), "needs columns: those of the topic (user), the item, and usually the rating"
+        elif self.columns is not None:
+            for key in ("rating", "timestamp") if self.format == "table" else ("relevance", "features"):
+                if getattr(self.columns, key) is not None:
+                    yield ("columns", key), f"is not for {self.format}"
+            if self.format == RATINGS and self.columns.item is None:
+                yield ("columns",), "needs an item"
+            if self.by_time is not None and self.columns.timestamp is None:
+                yield ("columns",), "needs a timestamp, by which by_time splits"
 
     @property
     def n_folds(self) -> int:
@@ -290,8 +268,7 @@ def own_files(described: DescriptionKeys) -> list[str]:
     files = [path / name for name in described.wanted] if path.is_dir() else [path]
     is_grouped = described.format == "lightgbm" and path.suffix not in ARCHIVES
     beside = [f"{file}{described.groups}" for file in files] if is_grouped else []
-    copies = [str(path / name) for name in described.copies.values()] if path.is_dir() else []
-    return [*map(str, files), *copies, *beside]
+    return [*map(str, files), *beside]
 
 
 FOLDER = Path(__file__).parents[1] / "known"
