@@ -233,19 +233,19 @@ def export(results: Path, out_dir: Path, data: Path, space: str | None, **flags:
     with needs_extra("statistics"):
         from rankbound_study.export import trec_folder
         from rankbound_study.results.compare_runs import parse_choice
-    exported = trec_folder.export(results, data, out_dir, parse_choice(_selected(flags), "flag"), space)
-    index, metrics = exported.index, ", ".join(trec_folder.METRICS)
+    index, gaps = trec_folder.export(results, data, out_dir, parse_choice(_selected(flags), "flag"), space)
+    metrics, differing = ", ".join(trec_folder.METRICS), int((gaps > trec_folder.TOLERANCE).sum())
     compared = f"{metrics} of all lists are those of the study's runs"
-    if exported.differing:
+    if differing:
         compared = (
-            f"{metrics} of {quantity(exported.differing, 'list')} differ from those of the study's runs by more than "
-            f"{trec_folder.TOLERANCE:g}, at most {exported.most:.2g}: scores are kept in single precision, which "
+            f"{metrics} of {quantity(differing, 'list')} differ from those of the study's runs by more than "
+            f"{trec_folder.TOLERANCE:g}, at most {gaps.max():.2g}: scores are kept in single precision, which "
             "creates some ties"
         )
     print(
         f"wrote {quantity(len(index), 'run')} and {quantity(index['qrels'].n_unique(), 'file')} of qrels to {out_dir}; "
         f"{out_dir / trec_folder.INDEX} lists them\ntied scores in {int(index['tied_topics'].sum()):,} of "
-        f"{quantity(exported.lists, 'list')}: `rankbound evaluate` takes the mean over their orders, trec_eval orders "
+        f"{quantity(len(gaps), 'list')}: `rankbound evaluate` takes the mean over their orders, trec_eval orders "
         f"them by name\n{compared}"
     )
 

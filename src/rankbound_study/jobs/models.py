@@ -197,14 +197,15 @@ class Fitted:
     epochs: list[Epoch]
     chosen: dict[str, Chosen]
 
-    def completed(self, training: FoldTraining) -> "Fitted":
-        """Return a copy with scores in the unit of the trained values, and all numbers that they depend on."""
-        scale, columns, added, chosen = training.values, training.columns, dict[str, Tensor](), {}
+    @classmethod
+    def of(cls, training: FoldTraining, epochs: list[Epoch], chosen: Mapping[str, Chosen]) -> "Fitted":
+        """Return them with scores in the unit of the trained values, and all numbers that they depend on."""
+        scale, added, completed = training.values, dict[str, Tensor](), {}
         if scale:
             added |= {"target.mean": torch.tensor(scale.mean), "target.deviation": torch.tensor(scale.deviation)}
-        if columns:
-            added["features.columns"] = columns.indices
-        for name, one in self.chosen.items():
+        if training.columns:
+            added["features.columns"] = training.columns.indices
+        for name, one in chosen.items():
             scores = scale.restored(one.scores) if scale else one.scores
-            chosen[name] = Chosen(one.epoch, scores, {**one.weights, **added})
-        return Fitted(self.epochs, chosen)
+            completed[name] = Chosen(one.epoch, scores, {**one.weights, **added})
+        return cls(epochs, completed)
