@@ -205,8 +205,7 @@ def _recorded(manifest: Manifest) -> Iterator[TableBlock]:
 
     rows = [(*key, f"{len(ran)}", _clock(step.seconds for step in ran)) for key, ran in _grouped(steps, machine)]
     instructions = sorted({step.machine.instructions for step in steps} - {""})
-    tried = sum(bool(step.attempts) for step in steps)
-    yield Layout.of(FILE, "machines", instructions=instructions, tried=tried).of_texts(rows)
+    yield Layout.of(FILE, "machines", instructions=instructions).of_texts(rows)
     versions: dict[str, set[str]] = {}
     for name, number in (pair for step in steps for pair in step.versions.items()):
         versions.setdefault(name, set()).add(number)
