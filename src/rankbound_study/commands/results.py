@@ -216,11 +216,11 @@ def crate(results: Path, out_dir: Path, licensed: bool, **_: Any) -> None:
 
     with needs_extra("study"):
         from rankbound_study.export.crate import write_crate
-    packed = write_crate(results, out_dir, licensed=licensed)
-    left_out = f", {quantity(packed.left_out, 'file')} of licensed data by checksum only" if packed.left_out else ""
+    packed, left_out, steps = write_crate(results, out_dir, licensed=licensed)
+    others = f", {quantity(left_out, 'file')} of licensed data by checksum only" if left_out else ""
     print(
-        f"wrote {out_dir}: {quantity(packed.files, 'file')} of results{left_out}, "
-        f"{quantity(packed.steps, 'step')}; ro-crate-metadata.json describes them"
+        f"wrote {out_dir}: {quantity(packed, 'file')} of results{others}, {quantity(steps, 'step')}; "
+        "ro-crate-metadata.json describes them"
     )
 
 

@@ -43,14 +43,14 @@ HIDDEN = ("run", "subcommand", "mirror")
 PACKAGES = tuple(Path(file).resolve().parent for file in (rankbound.__file__, rankbound_study.__file__))
 WORKFLOW = (":/Snakefile", ":/workflow")
 
-COMPUTING = (
-    *("torch", "numpy", "numba", "scipy", "polars", "pyarrow", "lightgbm", "sklearn", "safetensors", "PIL"),
-    *("libarchive", "matplotlib", "typst"),
-)
-"""Libraries that affect results: the names of their modules."""
-
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "libarchive": "libarchive-c"}
-"""Modules -> the distributions that have other names."""
+COMPUTING = {
+    **{name: name for name in ("torch", "numpy", "numba", "scipy", "polars", "pyarrow", "lightgbm", "safetensors")},
+    **{name: name for name in ("matplotlib", "typst")},
+    "sklearn": "scikit-learn",
+    "PIL": "pillow",
+    "libarchive": "libarchive-c",
+}
+"""Modules of libraries that affect results -> their distributions."""
 
 SWITCHES = (
     *("ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "MKL_NUM_THREADS", "NUMBA_CPU_FEATURES"),
@@ -70,7 +70,6 @@ _FOLDERS = {
 """The packages' folders, as they are named and as they are, and where the name of a file in them begins."""
 
 _noted: dict[str, str] = {}
-_watching: list[bool] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,13 +210,12 @@ def read_code(results: Path, sha256: str) -> dict[str, str]:
     return files if digest(files) == sha256 else {}
 
 
+@cache
 def watch() -> None:
     """Note every file of the packages from now on, and those of the modules that are loaded already."""
-    if not _watching:
-        _watching.append(True)
-        sys.addaudithook(_note)
-        for module in list(sys.modules.values()):
-            _note("open", (getattr(module, "__file__", None),))
+    sys.addaudithook(_note)
+    for module in list(sys.modules.values()):
+        _note("open", (getattr(module, "__file__", None),))
 
 
 def loaded_files() -> dict[str, str]:
@@ -310,9 +308,8 @@ def code() -> Code:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the loaded libraries of `COMPUTING`."""
     loaded = {"python": platform.python_version(), "rankbound": __version__}
-    for module in COMPUTING:
+    for module, name in COMPUTING.items():
         if module in sys.modules:
-            name = DISTRIBUTIONS.get(module, module)
             try:
                 loaded[name] = version(name)
             except PackageNotFoundError:
