@@ -1,7 +1,7 @@
 """The steps `new` and `check-config`: the configuration of a study is written and checked, its first steps are tried.
 
 The steps that are tried are those of the workflow's rules, with the same arguments, in a temporary folder: conversion,
-folds and lists, so that what is accepted runs. Of large files, the beginning is converted.
+folds and lists, so that what is accepted runs. Large files are not tried.
 """
 
 import io
@@ -15,7 +15,6 @@ from typing import Any
 
 import jinja2
 import numpy as np
-import polars as pl
 import yaml  # type: ignore[import-untyped]
 
 from rankbound.errors import ConfigError, DataError, SourceError
@@ -31,7 +30,7 @@ from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, with_relevance
 from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.data.sources import is_archive
-from rankbound_study.data.table_layout import Inspected, Said, UnclearError, beginning_of
+from rankbound_study.data.table_layout import Inspected, Said, UnclearError
 from rankbound_study.figures import figure_specs
 from rankbound_study.options import as_json
 from rankbound_study.report.tables import table_names
@@ -42,9 +41,6 @@ OF_DEFAULT = {"temperature": 1.0, "distributions": {"method": "exact", "samples"
 
 WHOLE, PACKED = 2**23, 2**20
 """Bytes of files, and of archives or packed files, that are tried whole."""
-
-ROWS = 1000
-"""Rows of a large table in parquet that are converted."""
 
 TEMPLATE = "new_study.yaml.j2"
 """The text of a configuration."""
@@ -181,9 +177,7 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
                 key = (study.kind_of(name), name, "source")
                 place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
                 # Temporary files are those of what was made from the path.
-                text = str(error).replace(f"{folder}/raw/{Path(described.path).name}", described.path)
-                text = text.replace(f"{folder}/raw", described.path)
-                problems.append(place + re.sub(rf"{re.escape(folder)}/\w+\.parquet", described.path, text))
+                problems.append(place + re.sub(rf"{re.escape(folder)}/\w+\.parquet", described.path, str(error)))
     if problems:
         several = "several data sets cannot be used:\n  " if len(problems) > 1 else ""
         raise ConfigError(several + "\n  ".join(problems))
@@ -196,14 +190,9 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
         more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
         raise ConfigError(f"there is no file {missing[0]}{more}")
     is_packed = any(file.suffix == ".gz" or is_archive(file) for file in files)
-    data, folds, out = (folder / f"{part}.parquet" for part in ("data", "folds", "instances"))
     if sum(file.stat().st_size for file in files) > (PACKED if is_packed else WHOLE):
-        if not is_packed and described.format != "lightgbm":
-            started = _beginnings(described, files, folder)
-            text = started.model_dump_json(exclude_defaults=True)
-            with redirect_stdout(io.StringIO()):
-                convert(name, list(map(Path, own_files(started))), data, text)
         return
+    data, folds, out = (folder / f"{part}.parquet" for part in ("data", "folds", "instances"))
     text = "" if name in known_names() else described.model_dump_json(exclude_defaults=True)
     with redirect_stdout(io.StringIO()):
         convert(name, files, data, text)
@@ -214,20 +203,6 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
         made = read_instances(out)
         _require_some_irrelevant(study, instances.name, made)
         yield f"{instances.name}: {_told(made)}"
-
-
-def _beginnings(described: DescriptionKeys, files: Sequence[Path], folder: Path) -> DescriptionKeys:
-    """Write the beginnings of files to a folder; return the description of these."""
-    path = Path(described.path or "")
-    for file in files:
-        to = folder / "raw" / (file.relative_to(path) if path.is_dir() else file.name)
-        to.parent.mkdir(parents=True, exist_ok=True)
-        if file.read_bytes()[:4] == b"PAR1":
-            pl.scan_parquet(file).head(ROWS).collect().write_parquet(to)
-        else:
-            to.write_bytes(beginning_of(file)[0])
-    at = folder / "raw" if path.is_dir() else folder / "raw" / path.name
-    return described.model_copy(update={"path": str(at), "sizes": None, "content": None, "copies": {}})
 
 
 def _require_some_irrelevant(study: Study, name: str, made: FoldedLists) -> None:
