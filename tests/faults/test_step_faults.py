@@ -19,7 +19,7 @@ _NAMES = """
 RULES = _NAMES.split()
 TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}
 WITHOUT_INPUTS = {"download", "generate", "generate_weights", "table_2_2", "theorems", "figure_1_1"}
-WITH_SHARDS = ("train", "compare", "features")
+WITH_SHARDS = ("train", "compare")
 
 FAULTS = [
     pytest.param(rule, name, kind, number, id=f"{rule}-{name.replace(' ', '_')}-{number}")

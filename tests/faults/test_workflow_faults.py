@@ -22,8 +22,7 @@ LONGEST = 900
 THROUGH_SNAKEMAKE = {
     "download": "is tried again when it fails",
     "weights": "reads a raw file",
-    "features": "keeps finished pieces of one file",
-    "train": "keeps finished pieces of several files",
+    "train": "keeps finished pieces",
     "collect": "joins the files of many jobs",
     "table_5_1": "is made by a loop, and writes metrics",
     "figures_of_leaderboard": "makes several figures",
