@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,12 +106,15 @@ def evidence(results: Path, instances: list[Path], titles: str, out: Path, optio
 
 def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_effect: list[str], name: str) -> None:
     """Make the paper, its tables, its figures and the verdicts from released evidence."""
+    from dataclasses import replace
     from tempfile import TemporaryDirectory
 
     from tqdm import tqdm
 
+    from rankbound.errors import plain_errors
+    from rankbound.metrics import metric
     from rankbound_study.claims import verdicts
-    from rankbound_study.claims.evidence import choose_smallest_effects
+    from rankbound_study.claims.evidence import SHARE, choose_smallest_effects
     from rankbound_study.config.data_sets import use_titles
     from rankbound_study.export.evidence import unpack
     from rankbound_study.figures import draw, figure_file, style
@@ -119,50 +122,40 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
     from rankbound_study.report import paper, render, tables
     from rankbound_study.report.blocks import TableFiles
 
-    choose_smallest_effects(_effects(smallest_effect))
+    effects = {}
+    for text in smallest_effect:
+        metric_name, _, value = text.rpartition("=")
+        try:
+            effect = float(value)
+        except ValueError:
+            effect = math.nan
+        if not metric_name or not 0 < effect < 1:
+            raise ConfigError(f"--smallest-effect {text}: expected a metric and a number between 0 and 1: nDCG=0.005")
+        with plain_errors():
+            effects[metric_name if metric_name == SHARE else str(metric(metric_name))] = effect
+    choose_smallest_effects(effects)
     folder = out_dir / "tables"
-    parts = [*paper.TABLES, verdicts.NAME, *paper.FIGURE_NAMES]
-    with TemporaryDirectory() as unpacked, tqdm(total=len(parts), unit="part", disable=None) as progress:
+    with TemporaryDirectory() as unpacked:
         released = unpack(evidence, Path(unpacked))
         use_titles(released.titles)
-        for part in parts:
-            progress.set_description(part)
-            if part in paper.TABLES:
-                options = released.options_for(tables.table_specs()[part].options)
-                tables.make(part, released.files, options).write(folder, part)
-            elif part == verdicts.NAME:
-                table = released.decided()
-                TableFiles(table, of_claims.texts(table)).write(folder, part)
-            else:
-                figure = draw(part, released.files_with_tables(folder), {})
-                style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
-            progress.update()
+        for part in tqdm(paper.TABLES, unit="table", disable=None):
+            taken = tables.table_specs()[part].options
+            options = {key: value for key, value in released.options.items() if key in taken}
+            tables.make(part, released.files, options).write(folder, part)
+        table = released.decided()
+        TableFiles(table, of_claims.texts(table)).write(folder, verdicts.NAME)
+        # Figures are drawn from some of the tables.
+        made = {kind: tuple(sorted(folder.glob(f"table_{kind}*.csv"))) for kind in ("law", "effects")}
+        files = replace(released.files, law=made["law"], effects=made["effects"])
+        for part in tqdm(paper.FIGURE_NAMES, unit="figure", disable=None):
+            figure = draw(part, files, {})
+            style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
     content = paper.paper(out_dir, elsewhere=elsewhere)
     render.write_html(content, out_dir, out_dir / f"{name}.html")
     render.write_pdf(content, out_dir, out_dir / f"{name}.pdf")
     print(verdicts.summary(table))
     if released.kept:
         print(f"as released, since they need other metrics or pictures: {', '.join(released.kept)}")
-
-
-def _effects(texts: Sequence[str]) -> dict[str, float]:
-    """Return the smallest effects that flags state, `nDCG=0.005`, by the metrics' own texts."""
-    from rankbound.errors import plain_errors
-    from rankbound.metrics import metric
-    from rankbound_study.claims.evidence import SHARE
-
-    found = {}
-    for text in texts:
-        name, _, value = text.rpartition("=")
-        try:
-            effect = float(value)
-        except ValueError:
-            effect = math.nan
-        if not name or not 0 < effect < 1:
-            raise ConfigError(f"--smallest-effect {text}: expected a metric and a number between 0 and 1: nDCG=0.005")
-        with plain_errors():
-            found[name if name == SHARE else str(metric(name))] = effect
-    return found
 
 
 def _study_files(files: Mapping[str, Path | list[Path] | None]) -> "StudyFiles":
