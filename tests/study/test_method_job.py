@@ -42,7 +42,6 @@ from rankbound_study.jobs.examples import (
     examples_of,
     moved,
     narrowed,
-    reach_of,
     shifted,
 )
 from rankbound_study.jobs.models import PixelScale, input_scale, score_distinct
@@ -453,7 +452,10 @@ def test_every_method_sees_the_same_moved_faces(pictured: StudyData) -> None:
     assert torch.equal(one.features, other.features)  # type: ignore[arg-type]
     assert (one.instances, one.values) == (pictured.instances, pictured.values)
     assert shifted(of_settings(), pictured) is pictured
-    assert [reach_of(*of) for of in ((0.2, 100), (0.29, 100), (0.2, 10), (0.05, 10))] == [20, 29, 2, 0], "rounded down"
+    for share, reach in ((0.2, 20), (0.29, 29), (0.005, 0)):
+        large = replace(pictured, features=pictures(30, 100))
+        moves = drawn_shifts(30, reach, study="neural", dataset="mq2008-label1")
+        assert torch.equal(shifted(of_settings(shift=share), large).features, moved(large.features, moves, 100))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("features", [torch.zeros(5, 300), torch.zeros(5, 46, dtype=torch.uint8), None])

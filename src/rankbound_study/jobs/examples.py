@@ -156,7 +156,8 @@ def shifted(job: TrainingJob, data: StudyData) -> StudyData:
         raise ConfigError(
             f"{job.name}: shift moves pictures, but the features of {job.dataset} are not square pictures"
         )
-    moves = drawn_shifts(len(features), reach_of(share, side), study=job.study, dataset=job.dataset)
+    # Rounded down: 0.29 of 100 pixels are 29, whatever their product is.
+    moves = drawn_shifts(len(features), int(share * side + 1e-9), study=job.study, dataset=job.dataset)
     return replace(data, features=moved(features, moves.to(data.device), side))
 
 
@@ -167,11 +168,6 @@ def drawn_shifts(count: int, reach: int, *, study: str, dataset: str) -> Tensor:
     """
     random = np.random.default_rng(derive_seed("shifts", study, dataset))
     return torch.from_numpy(random.integers(-reach, reach, (count, 2), endpoint=True))
-
-
-def reach_of(share: float, side: int) -> int:
-    """Return the largest shift in pixels: a share of the side, rounded down."""
-    return int(share * side + 1e-9)
 
 
 def moved(pixels: Tensor, moves: Tensor, side: int) -> Tensor:

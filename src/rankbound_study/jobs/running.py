@@ -12,8 +12,6 @@ import torch
 
 from rankbound.io.atomic import is_at, lock
 
-_LOCK = "lock"
-
 
 def device_of(name: str) -> torch.device:
     """Return a device by its name; `auto` is a GPU if there is one."""
@@ -69,7 +67,7 @@ class Shards:
         self.folder = self._root / digest.hexdigest()[:16]
 
     def __enter__(self) -> "Shards":
-        path = self._root / _LOCK
+        path = self._root / "lock"
         while not (self._handle >= 0 and is_at(self._handle, path)):
             self._close()
             self._root.mkdir(parents=True, exist_ok=True)

@@ -77,6 +77,14 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
     read = {path for step in manifest.steps for path in step.inputs if path not in inside}
     told = {(step.name, step.started): step for step in read_manifest(results / MANIFEST).steps}
     contradicting = [one.name for one in records_in(results) if told.get((one.name, one.started), one) != one]
+    if config is None:
+        of_config = []
+    elif not manifest.config:
+        of_config = [Deviation("unchecked", "configuration", f"none is recorded in {MANIFEST}")]
+    else:
+        pairs = _differing(manifest.config, config, "nothing")
+        # The archives' origin is not part of a study: their content is checked.
+        of_config = [Deviation("config", key, f"found {b}, recorded {a}") for key, a, b in pairs if key != "mirror"]
     of_record = f"its record says something else than {MANIFEST} of the same run of the step"
     of_unrecorded = "its checksum is known, but not the step that made it"
     of_hidden = "hidden, or left by a training that was ended: no result"
@@ -85,7 +93,7 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
         *(Deviation("record", name, of_record) for name in contradicting),
         *files,
         *inputs,
-        *([] if config is None else _config(manifest, config)),
+        *of_config,
         *_options(manifest, study),
         *_code(manifest),
         *(Deviation("unrecorded", path, of_unrecorded) for path in sorted(manifest.unrecorded)),
@@ -125,16 +133,6 @@ def _inputs(places: Places, manifest: Manifest) -> Iterator[Deviation]:
                 yield Deviation("unchecked", path, places.why_absent(path))
             elif not first.fits(file):
                 yield Deviation("input", path, "its content has changed")
-
-
-def _config(manifest: Manifest, config: Mapping[str, Any]) -> Iterator[Deviation]:
-    if not manifest.config:
-        yield Deviation("unchecked", "configuration", f"none is recorded in {MANIFEST}")
-        return
-    for key, recorded, found in _differing(manifest.config, config, "nothing"):
-        # The archives' origin is not part of a study: their content is checked.
-        if key != "mirror":
-            yield Deviation("config", key, f"found {found}, recorded {recorded}")
 
 
 def _options(manifest: Manifest, study: Study | None) -> Iterator[Deviation]:
