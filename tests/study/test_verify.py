@@ -234,9 +234,9 @@ def crate(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def pack(study: Path, out: Path, *flags: str) -> int:
+def pack(study: Path, out: Path) -> int:
     with recording(study, records=""):
-        return main(["crate", "results", "--out-dir", str(out), *flags])
+        return main(["crate", "results", "--out-dir", str(out)])
 
 
 def graph(crate: Path) -> dict[str, dict[str, Any]]:
@@ -306,21 +306,8 @@ def test_pictures_are_left_out_and_changed_results_refused(
     made: Path, crate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not (crate / "results/licensed").exists()
-    assert pack(made, tmp_path / "all", "--licensed") == 0
-    assert (tmp_path / "all/results" / PICTURE).is_file()
     study = Path(shutil.copytree(made, tmp_path / "study"))
     (study / "results/tables/table_2_2.csv").write_text("other")
     assert pack(study, tmp_path / "out") == 2
     assert "tables/table_2_2.csv: made by table; its content has changed" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_folders_that_exist_or_lack_provenance(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/file").touch()
-    assert pack(study, tmp_path / "out") == 2
-    assert "already exists" in capsys.readouterr().err
-    shutil.rmtree(study / "results/provenance")
-    (study / "results/provenance.json").unlink()
-    assert pack(study, tmp_path / "new") == 2
-    assert "no provenance" in capsys.readouterr().err

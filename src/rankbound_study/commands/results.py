@@ -203,13 +203,13 @@ def compare(a_file: Path, b_file: Path | None, metrics: list[str], a: list[str],
     )
 
 
-def crate(results: Path, out_dir: Path, licensed: bool, **_: Any) -> None:
+def crate(results: Path, out_dir: Path, **_: Any) -> None:
     """Check results, pack them as an RO-Crate, and summarise it."""
     from rankbound.io.files import needs_extra
 
     with needs_extra("study"):
         from rankbound_study.export.crate import write_crate
-    packed, left_out, steps = write_crate(results, out_dir, licensed=licensed)
+    packed, left_out, steps = write_crate(results, out_dir)
     others = f", {quantity(left_out, 'file')} of licensed data by checksum only" if left_out else ""
     print(
         f"wrote {out_dir}: {quantity(packed, 'file')} of results{others}, {quantity(steps, 'step')}; "

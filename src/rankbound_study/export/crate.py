@@ -32,7 +32,7 @@ BESIDE = ("workflow", "envs", "pyproject.toml", "CITATION.cff", "LICENSE")
 
 RESULTS, CONFIG = "results", "config.json"
 LICENSED = ("licensed/", "paper/")
-"""Results that show pictures of licensed data."""
+"""Results that show pictures of licensed data: named by checksum alone."""
 
 PROFILES = tuple(f"https://w3id.org/ro/wfrun/{name}/0.5" for name in ("process", "workflow", "provenance"))
 
@@ -48,8 +48,8 @@ FORMATS = {
 }
 
 
-def write_crate(results: Path, out: Path, *, licensed: bool = False) -> tuple[int, int, int]:
-    """Write the crate of a results folder to the new folder `out`; with `licensed`, of all its files.
+def write_crate(results: Path, out: Path) -> tuple[int, int, int]:
+    """Write the crate of a results folder to the new folder `out`.
 
     Returns:
         The numbers of packed files, of files that are named by checksum only, and of steps.
@@ -66,7 +66,7 @@ def write_crate(results: Path, out: Path, *, licensed: bool = False) -> tuple[in
         )
     manifest = known_of(results)
     here = [*result_files(results), *([MANIFEST] if (results / MANIFEST).is_file() else [])]
-    packed = [path for path in here if licensed or not path.startswith(LICENSED)]
+    packed = [path for path in here if not path.startswith(LICENSED)]
     with whole_folder(out) as folder:
         _Crate(results, manifest, packed).crate.write(folder)
     return len(packed), len(here) - len(packed), len(manifest.steps)
