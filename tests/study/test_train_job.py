@@ -510,7 +510,7 @@ def tell(*arguments, **named):
     )
     sys.exit()
 
-train_job.Shards = vgg16.read_weights = tell
+train_job.shards_of = vgg16.read_weights = tell
 torch.set_num_threads(2)
 sys.exit(main(sys.argv[1:]))
 """

@@ -39,7 +39,7 @@ from rankbound_study.jobs.parts import (
     prediction_rows,
     run_rows,
 )
-from rankbound_study.jobs.running import Shards, device_of, subnormals_as_zero, use_fixed_algorithms
+from rankbound_study.jobs.running import device_of, shards_of, subnormals_as_zero, use_fixed_algorithms
 from rankbound_study.vocabulary import SELECTIONS
 
 
@@ -58,9 +58,8 @@ def job(options: str, out: Path, device: str, together: int, code: str, **files:
         _ = loss_of(requested, None), judge_of(requested), epoch_metrics(requested)
     # Shards of another device or grouping differ in the last digits: a result holds only one kind.
     decided = json.dumps([requested.requested, where.type, together, code])
-    with subnormals_as_zero(), Shards(out, decided, inputs.paths()) as shards:
+    with subnormals_as_zero(), shards_of(out, decided, inputs.paths()) as shards:
         _Trainings(requested, inputs, shards, where, together).run(out)
-        shards.remove()
 
 
 def loss_of(job: TrainingJob, distributions: Path | None) -> RankingLoss:
@@ -128,26 +127,26 @@ def in_groups(trials: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
 class _Trainings:
     """The trainings of a job; the data are read for the first one that no shard has."""
 
-    def __init__(self, job: TrainingJob, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
+    def __init__(self, job: TrainingJob, inputs: Inputs, shards: Path, device: torch.device, together: int) -> None:
         self._job, self._inputs, self._shards, self._device, self._together = job, inputs, shards, device, together
 
     def run(self, out: Path) -> None:
         """Train what no shard has, a grid of rates first, then the other seeds with the rates of their folds; join."""
-        plan, path = Plan(self._job, count_repeats(self._inputs.instances)), self._shards.path
+        plan, shards = Plan(self._job, count_repeats(self._inputs.instances)), self._shards
         with tqdm(total=plan.count, unit="training", disable=None, delay=1) as self._progress:
             first = plan.first()
             self._train(first)
             # No rows and no rates for a job without a grid.
-            rates, chosen = choose(read_table(path(trial.files[RATES]), RATES) for trial in first)
+            rates, chosen = choose(read_table(shards / trial.files[RATES], RATES) for trial in first)
             trials = plan.kept(chosen)
             self._train([trial for trial in trials if trial not in set(first)])
-        weights = (read_tensors(path(trial.files[WEIGHTS])) for trial in trials)
+        weights = (read_tensors(shards / trial.files[WEIGHTS]) for trial in trials)
         write_tensors({name: tensor for own in weights for name, tensor in own.items()}, beside(out, WEIGHTS))
         metadata = {"job": self._job.requested}
         write_table(rates, beside(out, f"{RATES}.parquet"), RATES, metadata=metadata)
         # The runs come last: if they exist, all other files do.
         for contract in ("predictions", "epochs", "runs"):
-            table = pa.concat_tables(read_table(path(trial.files[contract]), contract) for trial in trials)
+            table = pa.concat_tables(read_table(shards / trial.files[contract], contract) for trial in trials)
             place = out if contract == "runs" else beside(out, f"{contract}.parquet")
             write_table(table, place, contract, metadata=metadata)
 
@@ -162,7 +161,7 @@ class _Trainings:
 
     def _train(self, trials: Sequence[Trial]) -> None:
         for group in in_groups(trials, self._together):
-            if not all(self._shards.path(name).exists() for trial in group for name in trial.files.values()):
+            if not all((self._shards / name).exists() for trial in group for name in trial.files.values()):
                 members = ", ".join(f"{trial.fold} (seed {trial.seed})" for trial in group)
                 self._progress.set_description(f"{self._job.dataset} {self._job.name}, fold {members}")
                 job, data = self._job.at(group[0].rate), self._data
@@ -178,7 +177,7 @@ class _Trainings:
             self._progress.update(len(group))
 
 
-def _keep(job: TrainingJob, trial: Trial, drawing: int, training: FoldTraining, fitted: Fitted, shards: Shards) -> None:
+def _keep(job: TrainingJob, trial: Trial, drawing: int, training: FoldTraining, fitted: Fitted, shards: Path) -> None:
     key, test, by_kernel = job.key(trial.fold, trial.seed), training.parts.test, training.by_kernel(job)
     # Predictions, weights and rates are those of the epoch that the protocol's tables show.
     main = SELECTIONS[job.protocol]
@@ -202,10 +201,10 @@ def _keep(job: TrainingJob, trial: Trial, drawing: int, training: FoldTraining, 
         RATES: with_key(key, rates, RATES, len(rated)),
     }
     for contract, table in tables.items():
-        write_table(table, shards.path(trial.files[contract]), contract)
+        write_table(table, shards / trial.files[contract], contract)
     place = f"fold-{trial.fold}/seed-{trial.seed}"
     named = {f"{place}/{name}": tensor.cpu() for name, tensor in chosen.weights.items()}
-    write_tensors(named, shards.path(trial.files[WEIGHTS]))
+    write_tensors(named, shards / trial.files[WEIGHTS])
 
 
 def fit(job: TrainingJob, data: StudyData, trainings: Sequence[FoldTraining], objective: RankingLoss) -> list[Fitted]:
