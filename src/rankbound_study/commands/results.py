@@ -106,7 +106,6 @@ def evidence(results: Path, instances: list[Path], titles: str, out: Path, optio
 
 def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_effect: list[str], name: str) -> None:
     """Make the paper, its tables, its figures and the verdicts from released evidence."""
-    from dataclasses import replace
     from tempfile import TemporaryDirectory
 
     from tqdm import tqdm
@@ -139,16 +138,12 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
         released = unpack(evidence, Path(unpacked))
         use_titles(released.titles)
         for part in tqdm(paper.TABLES, unit="table", disable=None):
-            taken = tables.table_specs()[part].options
-            options = {key: value for key, value in released.options.items() if key in taken}
+            options = released.options_for(tables.table_specs()[part].options)
             tables.make(part, released.files, options).write(folder, part)
         table = released.decided()
         TableFiles(table, of_claims.texts(table)).write(folder, verdicts.NAME)
-        # Figures are drawn from some of the tables.
-        made = {kind: tuple(sorted(folder.glob(f"table_{kind}*.csv"))) for kind in ("law", "effects")}
-        files = replace(released.files, law=made["law"], effects=made["effects"])
         for part in tqdm(paper.FIGURE_NAMES, unit="figure", disable=None):
-            figure = draw(part, files, {})
+            figure = draw(part, released.files_with_tables(folder), {})
             style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
     content = paper.paper(out_dir, elsewhere=elsewhere)
     render.write_html(content, out_dir, out_dir / f"{name}.html")
