@@ -30,7 +30,7 @@ from rankbound_study.data.reader import read_instances
 from rankbound_study.figures import runs as figures_of_runs
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
-from rankbound_study.jobs.examples import weighted
+from rankbound_study.jobs.models import weighted
 from rankbound_study.jobs.train_job import Plan, Trial, choose, in_groups
 from rankbound_study.jobs.weighting import bound_weights, coefficient_of_variation, list_ranges, list_weights
 from rankbound_study.report.tables import protocols

@@ -43,8 +43,7 @@ from rankbound_study.config.sections.training import (
     RankerKeys,
     TreeKeys,
 )
-from rankbound_study.jobs.examples import FoldTraining
-from rankbound_study.jobs.models import CHUNK, Chosen, Fitted, Linear, input_scale, score_distinct
+from rankbound_study.jobs.models import CHUNK, Chosen, Fitted, FoldTraining, Linear, input_scale, score_distinct
 from rankbound_study.jobs.parts import epoch_metrics, judge_of
 from rankbound_study.vocabulary import SELECTIONS
 

@@ -27,8 +27,7 @@ from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.training import PenalisedKeys, RankerKeys, TrainerSettings, TreeKeys
 from rankbound_study.data.contracts import RATES, SIDECARS, WEIGHTS, beside, read_table, with_key, write_table
 from rankbound_study.data.reader import count_repeats, read_distributions
-from rankbound_study.jobs.examples import FoldTraining, shifted
-from rankbound_study.jobs.models import Chosen, Fitted, build_model
+from rankbound_study.jobs.models import Chosen, Fitted, FoldTraining, build_model, shifted
 from rankbound_study.jobs.parts import (
     Inputs,
     StudyData,
