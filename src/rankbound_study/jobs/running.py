@@ -7,14 +7,20 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from rankbound.io.atomic import is_at, lock
 
+if TYPE_CHECKING:
+    import torch
 
-def device_of(name: str) -> torch.device:
+# Torch takes a second to load: a process that waits for another one's shards does without.
+
+
+def device_of(name: str) -> "torch.device":
     """Return a device by its name; `auto` is a GPU if there is one."""
+    import torch
+
     return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
 
 
@@ -26,6 +32,8 @@ def use_fixed_algorithms() -> None:
     CUBLAS_WORKSPACE_CONFIG, which the workflow sets. Convolutions on a GPU would otherwise round their factors to 10
     bits.
     """
+    import torch
+
     # The same setting as use_deterministic_algorithms, which takes over a second to load torch's compiler.
     torch.set_deterministic_debug_mode("warn")
     # This would also fill fresh memory with NaN, at a cost; nothing here reads memory before writing it.
@@ -41,6 +49,8 @@ def subnormals_as_zero() -> Iterator[None]:
 
     Trainings whose scores are far apart would spend half of their time on such numbers.
     """
+    import torch
+
     torch.set_flush_denormal(True)
     try:
         yield
