@@ -27,9 +27,6 @@ RAW = "raw"
 SHOWN = 3
 """Number of files named in one finding."""
 
-FLAGS = ("seed", "side", "size")
-"""Flags that some steps have instead of options."""
-
 
 @dataclass(frozen=True)
 class Deviation:
@@ -147,19 +144,19 @@ def _options(manifest: Manifest, study: Study | None) -> Iterator[Deviation]:
     requests = study.requests.items() if study else ()
     requested = {_from_results(path, config): json.loads(as_json(request.options)) for path, request in requests}
     for step in manifest.steps:
-        options, planted = step.arguments.get("options"), step.arguments.get("planted")
-        flags = {key: str(step.arguments[key]) for key in FLAGS if key in step.arguments}
-        recorded = flags | ({"planted": planted} if planted else {})
-        recorded |= options if isinstance(options, Mapping) else {}
+        recorded = step.arguments.get("options")
+        recorded = recorded if isinstance(recorded, Mapping) else {}
         wanted = next((requested[path] for path in step.outputs if path in requested), None)
         if wanted is None:
             # No single path tells the options of results; of other steps, nothing is known.
             is_result = step.subcommand in ("table", "figure", "claims") and config.get("protocols")
             known = {"protocol": config["protocols"][0], "study": config.get("study")} if is_result else {}
             wanted = {**recorded, **{key: value for key, value in known.items() if key in recorded}}
-        texts = {key: str(wanted[key]) for key in flags if key in wanted}
-        # Flags that the configuration leaves to their defaults are not requested.
-        wanted = {**{key: recorded[key] for key in flags}, **wanted, **texts}
+        elif not recorded:
+            # Some steps have a flag for each option, whose value may be a text.
+            flags = {key: step.arguments[key] for key in (*wanted, "planted") if key in step.arguments}
+            same = [key for key, value in flags.items() if key in wanted and str(value) == str(wanted[key])]
+            recorded = {**flags, **{key: wanted[key] for key in same}}
         if step.outputs and recorded != wanted:
             pairs = _differing(recorded, wanted, "unset")
             found = ", ".join(f"{key} {was} instead of {expected}" for key, was, expected in pairs)
