@@ -108,7 +108,7 @@ $(VENV)/ready-triton: $(READY)
 	$(BIN)/python -m pip install --quiet --no-build-isolation -c envs/cpu.txt -e ".[triton]"
 	@touch $@
 
-# FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are passed on: docs/faults.md.
+# FAULTS="--fault-seed 7" and the like are passed on: docs/faults.md.
 test-faults: $(VENV)/ready-faults
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --rest -n 2 --dist load $(FAULTS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/library tests/study --rest -n 2 --dist loadfile --no-loadscope-reorder

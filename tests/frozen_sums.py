@@ -1,18 +1,14 @@
-"""Checksums of what a refactoring must not change: texts, values, gradients, and the demo's outputs.
+"""Checksums of what a refactoring must not change: texts, values and gradients, a line each.
 
-python -m tests.frozen_sums before.json                 # record
-python -m tests.frozen_sums after.json --than before.json   # record, and list what differs; status 1 if anything does
-python -m tests.frozen_sums before.json --demo results/demo # also the files of a finished demo
+python -m tests.frozen_sums before.json     # and after.json; `diff before.json after.json` says what differs
 
 Float sums depend on the processor: record both files on one machine. Only public names are used, so that the program
 outlives the modules it watches.
 """
 
-import argparse
 import hashlib
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -24,13 +20,8 @@ import numpy as np
 import torch
 
 import rankbound as rb
+from tests.brute_force import METRICS
 
-METRICS = (
-    *("nDCG", "nDCG@3", "nDCG(gain=linear)@10", "nDCG(gain=linear,discount=log2(r))@5", "DCG", "DCG@4", "CG@4"),
-    *("AP", "AP@3", "AP(rel=2)", "RR", "RR@2", "nRBP(p=0.8)", "nRBP", "RBP(p=0.8)", "RBP(p=0.95)", "P@5", "Recall@3"),
-    *("Hit@2", "ERR(max=4)", "ERR(max=4)@3", "Kendall", "Kendall(weight=difference)", "PairAccuracy", "PairError"),
-    *("LinearDCG", "LinearNDCG", "Rprec", "IPrec(recall=0.3)", "Bpref"),
-)
 SMOOTH = ("nDCG", "nDCG@3", "AP", "AP@4", "RR", "nRBP", "ERR(max=4)", "Kendall", "PairAccuracy", "LinearNDCG", "P@5")
 BOUNDS = (
     *("none", "min-max", "expectation", "expectation-max", "distribution", "distribution(gain=sd)"),
@@ -44,9 +35,6 @@ OTHERS = (
 )
 REDUCTIONS = ("none", "mean", "sum")
 SIZES = {"short": [4, 7, 0, 1, 12, 2, 30], "long": [3, 700], "many": [10] * 40}
-DEMO = ("runs", "tables", "figures", "distributions")
-PROVENANCE = re.compile(r'<section id="provenance".*?</section>', re.DOTALL)
-"""The report's section on provenance and costs, which differs from run to run."""
 
 
 def batch(sizes: list[int], highest: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -125,18 +113,6 @@ def attempt(call: Callable[[], Any]) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
-def files(demo: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the demo's outputs, the page without its section on provenance and costs."""
-    for path in (*(path for folder in DEMO for path in demo.joinpath(folder).rglob("*")), *demo.glob("*.parquet")):
-        if path.is_file():
-            yield str(path.relative_to(demo)), path.read_bytes()
-    page = (demo / "paper" / "index.html").read_text("utf-8")
-    without, count = PROVENANCE.subn("", page)
-    if count != 1:
-        raise ValueError(f"{demo}/paper/index.html: found {count} sections on provenance, expected 1")
-    yield "paper/index.html", without.encode()
-
-
 def checksum(value: Any) -> str:
     """Return the SHA-256 of a text, bytes, or the bytes, types and shapes of arrays."""
     digest = hashlib.sha256()
@@ -151,33 +127,12 @@ def checksum(value: Any) -> str:
     return digest.hexdigest()
 
 
-def main() -> int:
-    """Record the checksums, and compare them with earlier ones."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--than", type=Path, help="earlier checksums to compare with")
-    parser.add_argument("--demo", type=Path, help="the folder of a finished demo, such as results/demo")
-    options = parser.parse_args()
+if __name__ == "__main__":
     torch.set_num_threads(1)
     sums = {
         f"{group}: {name}": checksum(value)
         for group, values in (("text", texts()), ("number", numbers()), ("loss", gradients()))
         for name, value in values
     }
-    if options.demo is not None:
-        sums |= {f"demo: {name}": checksum(content) for name, content in files(options.demo)}
-    options.out.write_text(json.dumps(sums, indent=1, sort_keys=True) + "\n", "utf-8")
-    print(f"{options.out}: {len(sums)} checksums")
-    if options.than is None:
-        return 0
-    earlier = json.loads(options.than.read_text("utf-8"))
-    different = sorted(name for name in earlier.keys() | sums.keys() if earlier.get(name) != sums.get(name))
-    for name in different:
-        state = "gone" if name not in sums else "new" if name not in earlier else "differs"
-        print(f"{state}: {name}")
-    print(f"{len(different)} of {len(earlier.keys() | sums.keys())} differ")
-    return 1 if different else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    Path(sys.argv[1]).write_text(json.dumps(sums, indent=1, sort_keys=True) + "\n", "utf-8")
+    print(f"{sys.argv[1]}: {len(sums)} checksums")

@@ -20,9 +20,6 @@ from rankbound import commands
 from rankbound.cli import build_parser, run
 from rankbound.commands import declare
 
-RECORDS_VARIABLE = "RANKBOUND_PROVENANCE"
-"""Environment variable: the folder, inside the results folder, for step records (`rankbound_study.provenance`)."""
-
 TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("steps.toml").read_text("utf-8"))
 
 
@@ -41,8 +38,8 @@ def own_parser() -> argparse.ArgumentParser:
 
 
 def _recorded(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """Leave a record of the step if the workflow requests one."""
-    folder = os.environ.get(RECORDS_VARIABLE)
+    """Leave a record of the step if the workflow names a folder for records, inside the results folder."""
+    folder = os.environ.get("RANKBOUND_PROVENANCE")
     if not folder:
         return nullcontext()
     from rankbound_study.provenance.records import recorded

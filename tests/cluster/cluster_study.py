@@ -88,21 +88,16 @@ class Run:
 
     def wait_until(self, condition: Callable[[], bool], seconds: float = 600) -> None:
         """Wait for a condition, while snakemake runs."""
-        wait_until(lambda: condition() or self._process.poll() is not None, seconds, self.printed)
+        end = time.monotonic() + seconds
+        while not condition() and self._process.poll() is None:
+            assert time.monotonic() < end, f"nothing happened for {seconds} s:\n{self.printed()[-6000:]}"
+            time.sleep(0.05)
         assert condition(), self.printed()[-6000:]
 
     def finish(self, seconds: float = 1200) -> None:
         """Wait for the end, which has to be a good one."""
         status = self._process.wait(timeout=seconds)
         assert status == 0, self.printed()[-6000:]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float, explain: Callable[[], str]) -> None:
-    """Wait for a condition, with a message if it does not come true."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"nothing happened for {seconds} s:\n{explain()[-6000:]}"
-        time.sleep(0.05)
 
 
 def results(project: Project) -> dict[str, bytes]:

@@ -158,14 +158,8 @@ class Scheduler:
             install = ["mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}"]
             flags = ["--auth-root-authentication-method=normal", "--skip-test-db"]
             subprocess.run([*install, *flags], check=True, stdout=log, stderr=log)
-        flags = [
-            "--no-defaults",
-            "--user=root",
-            f"--datadir={data}",
-            f"--socket={data}/socket",
-            f"--pid-file={data}/pid",
-        ]
-        flags += ["--bind-address=127.0.0.1", f"--port={self._ports['mariadbd']}"]
+        flags = ["--no-defaults", "--user=root", f"--datadir={data}", f"--socket={data}/socket"]
+        flags += [f"--pid-file={data}/pid", "--bind-address=127.0.0.1", f"--port={self._ports['mariadbd']}"]
         flags += ["--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=900"]
         self._start("mariadbd", ["mariadbd", *flags])
         self._wait("mariadbd", lambda: _succeeds([*administrator, "-e", "select 1"]))

@@ -6,20 +6,18 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from filelock import FileLock
 
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "workflow"))
 
-from fault_kinds import OUTCOMES, Case, Recorded, Undisturbed
+from fault_kinds import Case, Undisturbed
 from fault_steps import Sandbox, Server, Step, steps_of
 from fault_study import make_study
 from project import Project
@@ -33,7 +31,6 @@ FOLDER = "RANKBOUND_FAULTS"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fault-seed", type=int, default=0, help="of the moments and places of all faults")
-    parser.addoption("--fault-table", type=Path, help="CSV file for the table of faults")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -52,56 +49,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    reports = [report for key in ("passed", "failed") for report in terminalreporter.stats.get(key, [])]
-    records = [dict(value) for report in reports for name, value in report.user_properties if name == "fault"]
-    if records:
-        terminalreporter.section(f"{len(records)} faults, seed {config.getoption('--fault-seed')}")
-        counts = counted(records)
-        terminalreporter.write_line(as_markdown(counts))
-        if config.getoption("--fault-table"):
-            counts.write_csv(config.getoption("--fault-table"))
-
-
-def counted(records: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    """One row for each rule and kind: the number of faults, by outcome, and by whether the step recovered."""
-    of_outcomes = [(pl.col("outcome") == outcome).sum().alias(outcome) for outcome in OUTCOMES]
-    recovered = pl.col("recovered").sum(), (~pl.col("recovered")).sum().alias("lost")
-    return (
-        pl.DataFrame(records)
-        .group_by("rule", "kind")
-        .agg(pl.len().alias("faults"), *of_outcomes, *recovered)
-        .sort("rule", "kind")
-    )
-
-
-def as_markdown(counts: pl.DataFrame) -> str:
-    """Rules down, kinds across, the number of faults in each cell; below, what became of them."""
-    kinds = sorted(counts["kind"].unique())
-    lines = [["rule", *kinds, "all", "lost"], ["---"] * (len(kinds) + 3)]
-    for (rule,), own in counts.group_by("rule", maintain_order=True):
-        faults = dict(own.select("kind", "faults").rows())
-        lines.append([rule, *(faults.get(kind, "–") for kind in kinds), own["faults"].sum(), own["lost"].sum()])
-    for key in ("faults", *OUTCOMES, "recovered", "lost"):
-        totals = dict(counts.group_by("kind").agg(pl.col(key).sum()).rows())
-        lines.append([f"**{key}**", *(totals[kind] for kind in kinds), counts[key].sum(), ""])
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
-@pytest.fixture
-def recorded(record_property: Callable[[str, object], None]) -> Recorded:
-    """Note a fault of a rule and a kind: its outcome, and that the step recovered if the block ends well."""
-
-    @contextmanager
-    def noted(rule: str, kind: str, outcome: str = "") -> Iterator[dict[str, Any]]:
-        record = {"rule": rule, "kind": kind, "outcome": outcome, "recovered": False}
-        record_property("fault", record)
-        yield record
-        record["recovered"] = True
-
-    return noted
 
 
 @pytest.fixture(scope="session")

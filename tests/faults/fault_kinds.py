@@ -1,8 +1,4 @@
-"""The faults that befall one step: each is done to a sandbox, and undone again, so that the step can run once more.
-
-A fault returns what became of it: `ended` (killed on its way), `refused` (a message, and no result), `unharmed` (the
-right result in spite of it) or `taken` (a damaged text that is still readable: only recorded checksums tell).
-"""
+"""The faults that befall one step: each is done to a sandbox, and undone again, so that the step can run once more."""
 
 import os
 import random
@@ -10,15 +6,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fault_steps import RAW, SEALED, Sandbox
 
-OUTCOMES = ENDED, REFUSED, UNHARMED, TAKEN = "ended", "refused", "unharmed", "taken"
 NOBODY = 65534
 PAGE = 4096
 ROOT = os.geteuid() == 0
@@ -61,27 +55,25 @@ class Case:
         assert not mentioned or any(text in log for text in mentioned), (mentioned, log)
 
 
-def killed(case: Case) -> str:
+def killed(case: Case) -> None:
     """kill -9 of the whole group at any time."""
-    return _signalled(case, signal.SIGKILL)
+    _signalled(case, signal.SIGKILL)
 
 
-def killed_at_a_file(case: Case) -> str:
+def killed_at_a_file(case: Case) -> None:
     """kill -9 just before the step makes, renames or removes a file."""
     status = case.sandbox.run(kill_at=case.random.randint(1, case.undisturbed.events))
     # How often a step touches files may vary a little (folders that are already there).
     assert status in (-signal.SIGKILL, 0), case.sandbox.log()
-    return ENDED if status else UNHARMED
 
 
-def terminated(case: Case) -> str:
+def terminated(case: Case) -> None:
     """SIGTERM, as schedulers send it: the step tidies up before it ends."""
-    found = _signalled(case, signal.SIGTERM)
+    _signalled(case, signal.SIGTERM)
     assert [name for name in case.sandbox.left_behind() if ".shards/" not in name] == []
-    return found
 
 
-def full_disk(case: Case) -> str:
+def full_disk(case: Case) -> None:
     """A file system with too little room for the outputs, until somebody makes room."""
     sandbox = case.sandbox
     needed = sum(-(-sandbox.project.path(name).stat().st_size // PAGE) for name in sandbox.step.outputs)
@@ -94,10 +86,9 @@ def full_disk(case: Case) -> str:
         whole_or_absent(sandbox)
         enlarge()
         _runs_again(sandbox)
-    return REFUSED
 
 
-def file_too_large(case: Case) -> str:
+def file_too_large(case: Case) -> None:
     """A limit on the size of files, as quotas and batch systems set it."""
     sandbox = case.sandbox
     largest = max(sandbox.project.path(name).stat().st_size for name in sandbox.step.outputs)
@@ -107,42 +98,38 @@ def file_too_large(case: Case) -> str:
     # The limit is that of the log, too.
     if len(sandbox.log().encode()) < limit:
         case.message(status, "File too large")
-    return REFUSED
 
 
-def folder_forbidden(case: Case) -> str:
+def folder_forbidden(case: Case) -> None:
     """An output folder that belongs to somebody else."""
     sandbox = case.sandbox
     folder = sandbox.path(case.random.choice(sandbox.step.outputs)).parent
     status = _run_by_another(sandbox, folder, 0o555)
     case.message(status, "Permission denied", "Operation not permitted")
     assert str(folder.relative_to(sandbox.folder)) in sandbox.log()
-    return REFUSED
 
 
-def input_forbidden(case: Case) -> str:
+def input_forbidden(case: Case) -> None:
     """An input that may not be read."""
     sandbox = case.sandbox
     name = case.random.choice(sandbox.step.inputs)
     status = _run_by_another(sandbox, sandbox.path(name), 0)
-    if status == 0:
-        return UNHARMED
-    case.message(status, name)
-    assert "Permission denied" in sandbox.log(), sandbox.log()
-    return REFUSED
+    if status:
+        case.message(status, name)
+        assert "Permission denied" in sandbox.log(), sandbox.log()
 
 
-def cut_input(case: Case) -> str:
+def cut_input(case: Case) -> None:
     """An input whose end is missing."""
-    return _damaged_input(case, lambda data: data[: case.random.randrange(len(data))])
+    _damaged_input(case, lambda data: data[: case.random.randrange(len(data))])
 
 
-def flipped_input(case: Case) -> str:
+def flipped_input(case: Case) -> None:
     """An input one bit of which has changed."""
-    return _damaged_input(case, lambda data: flipped(data, case.random))
+    _damaged_input(case, lambda data: flipped(data, case.random))
 
 
-def flipped_shard(case: Case) -> str:
+def flipped_shard(case: Case) -> None:
     """A finished piece of a killed job, one bit of which has changed."""
     sandbox = case.sandbox
     kept = sandbox.path(sandbox.step.outputs[0])
@@ -152,30 +139,24 @@ def flipped_shard(case: Case) -> str:
         if shards or kept.exists():
             break
     if not shards:
-        return ENDED
+        return
     shard = case.random.choice(sorted(shards))
     shard.write_bytes(flipped(shard.read_bytes(), case.random))
-    status = sandbox.run()
-    if status == 0:
-        return UNHARMED
-    case.message(status, shard.name)
-    shard.unlink()
-    return REFUSED
+    if status := sandbox.run():
+        case.message(status, shard.name)
+        shard.unlink()
 
 
-def two_at_once(case: Case) -> str:
+def two_at_once(case: Case) -> None:
     """The same step twice at the same time, in one folder."""
     first, second = case.sandbox.start(), case.sandbox.start()
     statuses = [case.sandbox.wait(first), case.sandbox.wait(second)]
     assert statuses == [0, 0], case.sandbox.log()
     assert case.sandbox.made() == case.sandbox.expected()
     assert case.sandbox.left_behind() == []
-    return UNHARMED
 
 
-Kind = Callable[[Case], str]
-Recorded = Callable[..., AbstractContextManager[dict[str, Any]]]
-"""Notes the fault of a rule and a kind, whose outcome the block may say."""
+Kind = Callable[[Case], None]
 
 # What happens to every rule, to every rule that reads what another one wrote, and to every rule that keeps finished
 # pieces; and how often.
@@ -216,7 +197,7 @@ def recover(sandbox: Sandbox) -> None:
     _runs_again(sandbox)
 
 
-def _signalled(case: Case, number: signal.Signals) -> str:
+def _signalled(case: Case, number: signal.Signals) -> None:
     process = case.sandbox.start()
     time.sleep(case.random.uniform(0, case.undisturbed.seconds))
     # Still ours: a process that has ended stays until it is waited for.
@@ -228,25 +209,21 @@ def _signalled(case: Case, number: signal.Signals) -> str:
     status = case.sandbox.wait(process)
     assert status in (-number, 128 + number, 0), (status, case.sandbox.log())
     assert "Traceback" not in case.sandbox.log(), case.sandbox.log()
-    return UNHARMED if status == 0 else ENDED
 
 
-def _damaged_input(case: Case, change: Callable[[bytes], bytes]) -> str:
+def _damaged_input(case: Case, change: Callable[[bytes], bytes]) -> None:
     sandbox = case.sandbox
     name = case.random.choice(sandbox.step.inputs)
     data = sandbox.path(name).read_bytes()
     sandbox.path(name).write_bytes(change(data))
-    status = sandbox.run()
-    if status:
+    if status := sandbox.run():
         case.message(status, name, Path(name).name)
-        return REFUSED
-    if sandbox.made() == sandbox.expected():
-        return UNHARMED
-    always_noticed = name.endswith(SEALED) or name.startswith(RAW)
-    assert not always_noticed, f"a damaged {name} changed the results, and nobody noticed"
-    for output in sandbox.step.outputs:
-        sandbox.path(output).unlink(missing_ok=True)
-    return TAKEN
+    elif sandbox.made() != sandbox.expected():
+        # A damaged text may still be readable: only recorded checksums tell.
+        always_noticed = name.endswith(SEALED) or name.startswith(RAW)
+        assert not always_noticed, f"a damaged {name} changed the results, and nobody noticed"
+        for output in sandbox.step.outputs:
+            sandbox.path(output).unlink(missing_ok=True)
 
 
 def flipped(data: bytes, numbers: random.Random) -> bytes:

@@ -23,7 +23,7 @@ RAW = "data/raw/"
 RECORDS = "results/provenance"
 """Where steps leave records of their making, with times: no two are equal."""
 MANIFEST = "results/provenance.json"
-WHEN = ("started", "seconds", "cpu_seconds", "peak_mib", "attempts")
+WHEN = ("started", "seconds", "cpu_seconds", "peak_mib")
 """What a record says of a step's time: another one whenever it runs."""
 
 

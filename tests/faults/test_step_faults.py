@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from fault_kinds import OF_EVERY_STEP, OF_INPUTS, OF_SHARDS, Case, Kind, Recorded, recover
+from fault_kinds import OF_EVERY_STEP, OF_INPUTS, OF_SHARDS, Case, Kind, recover
 from fault_steps import Step
 from project import Project
 
@@ -19,7 +19,7 @@ _NAMES = """
 RULES = _NAMES.split()
 TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}
 WITHOUT_INPUTS = {"download", "generate", "generate_weights", "table_2_2", "theorems", "figure_1_1"}
-WITH_SHARDS = ("train", "compare", "features")
+WITH_SHARDS = ("train", "compare")
 
 FAULTS = [
     pytest.param(rule, name, kind, number, id=f"{rule}-{name.replace(' ', '_')}-{number}")
@@ -38,15 +38,7 @@ def test_every_rule_is_here(study: Project, steps: dict[str, list[Step]]) -> Non
 
 
 @pytest.mark.parametrize(("rule", "name", "kind", "number"), FAULTS)
-def test_fault(
-    rule: str,
-    name: str,
-    kind: Kind,
-    number: int,
-    case_of: Callable[..., Case],
-    recorded: Recorded,
-) -> None:
+def test_fault(rule: str, name: str, kind: Kind, number: int, case_of: Callable[..., Case]) -> None:
     case = case_of(rule, name, number)
-    with recorded(rule, name) as record:
-        record["outcome"] = kind(case)
-        recover(case.sandbox)
+    kind(case)
+    recover(case.sandbox)

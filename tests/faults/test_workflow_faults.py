@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fault_kinds import ENDED, REFUSED, UNHARMED, Case, Recorded, flipped
+from fault_kinds import Case, flipped
 from fault_steps import SEALED, Server, Step, digest
 from fault_study import MIRROR
 from project import Project, held
@@ -22,8 +22,7 @@ LONGEST = 900
 THROUGH_SNAKEMAKE = {
     "download": "is tried again when it fails",
     "weights": "reads a raw file",
-    "features": "keeps finished pieces of one file",
-    "train": "keeps finished pieces of several files",
+    "train": "keeps finished pieces",
     "collect": "joins the files of many jobs",
     "table_5_1": "is made by a loop, and writes metrics",
     "figures_of_leaderboard": "makes several figures",
@@ -34,41 +33,38 @@ THROUGH_SNAKEMAKE = {
 
 
 @pytest.mark.parametrize("rule", THROUGH_SNAKEMAKE)
-def test_run_ended_by_a_signal(rule: str, case_of: Callable[..., Case], recorded: Recorded) -> None:
+def test_run_ended_by_a_signal(rule: str, case_of: Callable[..., Case]) -> None:
     """kill -9 of everything, or SIGTERM to Snakemake alone, while a step runs."""
     case = case_of(rule, "run ended")
     number = case.random.choice([signal.SIGKILL, signal.SIGTERM])
-    with recorded(rule, f"run: {number.name}", ENDED) as record:
-        step, project = _without_outputs(case)
-        process = _start(project, step.outputs[0])
-        _until(lambda: project.path(step.log).exists() or process.poll() is not None)
-        time.sleep(case.random.uniform(0, 3 + case.undisturbed.seconds))
-        if process.poll() is None:
-            os.killpg(process.pid, number) if number == signal.SIGKILL else process.send_signal(number)
-        record["outcome"] = ENDED if process.wait(LONGEST) else UNHARMED
-        # What Snakemake left behind when it was killed may live on: the step of the next run waits for it.
-        project.snakemake("--unlock")
-        _completes(case, project)
+    step, project = _without_outputs(case)
+    process = _start(project, step.outputs[0])
+    _until(lambda: project.path(step.log).exists() or process.poll() is not None)
+    time.sleep(case.random.uniform(0, 3 + case.undisturbed.seconds))
+    if process.poll() is None:
+        os.killpg(process.pid, number) if number == signal.SIGKILL else process.send_signal(number)
+    process.wait(LONGEST)
+    # What Snakemake left behind when it was killed may live on: the step of the next run waits for it.
+    project.snakemake("--unlock")
+    _completes(case, project)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in THROUGH_SNAKEMAKE if rule not in WITHOUT_INPUTS])
-def test_run_on_a_damaged_file(rule: str, case_of: Callable[..., Case], recorded: Recorded) -> None:
+def test_run_on_a_damaged_file(rule: str, case_of: Callable[..., Case]) -> None:
     """One bit of an input has changed: whatever step reads it first refuses it by name, and tells to delete it."""
     case = case_of(rule, "run on damage")
-    with recorded(rule, "run: input flipped", REFUSED) as record:
-        step, project = _without_outputs(case)
-        name = case.random.choice([name for name in step.inputs if name.endswith(SEALED)] or step.inputs)
-        _flip(project.path(name), case.random)
-        status, output = _start(project, step.outputs[0]).wait(LONGEST), project.path("first").read_text("utf-8")
-        if status == 0:
-            assert not name.endswith(SEALED)
-            record["outcome"] = UNHARMED
-        else:
-            assert re.search(rf"^python -m rankbound_study [\w-]+: {re.escape(name)}: ", output, re.MULTILINE), output
-            assert "Traceback" not in output, output
-            assert [path for path in step.outputs if project.path(path).exists()] == []
-        project.path(name).unlink()
-        _completes(case, project, name)
+    step, project = _without_outputs(case)
+    name = case.random.choice([name for name in step.inputs if name.endswith(SEALED)] or step.inputs)
+    _flip(project.path(name), case.random)
+    status, output = _start(project, step.outputs[0]).wait(LONGEST), project.path("first").read_text("utf-8")
+    if status == 0:
+        assert not name.endswith(SEALED)
+    else:
+        assert re.search(rf"^python -m rankbound_study [\w-]+: {re.escape(name)}: ", output, re.MULTILINE), output
+        assert "Traceback" not in output, output
+        assert [path for path in step.outputs if project.path(path).exists()] == []
+    project.path(name).unlink()
+    _completes(case, project, name)
 
 
 # Archives and generated weights that no result was made of are nobody's business; the manifest is what verify goes by.
@@ -79,40 +75,37 @@ def test_changed_results_are_found(
     study: Project,
     server: Server,
     folder: Path,
-    recorded: Recorded,
     request: pytest.FixtureRequest,
 ) -> None:
     """One bit of any file that a rule made has changed, readable or not: the step `verify` names the file."""
-    with recorded(rule, "verify: bit flipped", REFUSED):
-        numbers = random.Random(f"{request.config.getoption('--fault-seed')} {rule} verified")
-        name = numbers.choice(numbers.choice(steps[rule]).outputs)
-        project = study.copy(folder / "copy")
-        _flip(project.path(name), numbers)
-        status = server.wait(server.start(("verify", "results"), project.folder, "said", {}))
-        said = project.path("said").read_text("utf-8")
-        assert (status, name.removeprefix("results/") in said) == (1, True), said
+    numbers = random.Random(f"{request.config.getoption('--fault-seed')} {rule} verified")
+    name = numbers.choice(numbers.choice(steps[rule]).outputs)
+    project = study.copy(folder / "copy")
+    _flip(project.path(name), numbers)
+    status = server.wait(server.start(("verify", "results"), project.folder, "said", {}))
+    said = project.path("said").read_text("utf-8")
+    assert (status, name.removeprefix("results/") in said) == (1, True), said
 
 
 def test_unchanged_results_are_vouched_for(study: Project) -> None:
     study.run("rankbound_study", "verify", "results")
 
 
-def test_second_run_in_the_same_folder(case_of: Callable[..., Case], recorded: Recorded) -> None:
+def test_second_run_in_the_same_folder(case_of: Callable[..., Case]) -> None:
     """Snakemake refuses the second one by a message; the first one finishes."""
-    with recorded("train", "run: two at once", REFUSED):
-        case = case_of("train", "two runs")
-        step, project = _without_outputs(case)
-        with held(project.path(step.arguments[step.arguments.index("--out") + 1])) as release:
-            first = _start(project, step.outputs[0])
-            _until(lambda: project.path(step.log).exists() or first.poll() is not None)
-            assert _start(project, step.outputs[0], said="second").wait(LONGEST) == 1
-            release()
-        output = project.path("second").read_text("utf-8")
-        assert "cannot be locked" in output
-        assert "--unlock" in output
-        assert "Traceback" not in output
-        assert first.wait(LONGEST) == 0
-        _completes(case, project)
+    case = case_of("train", "two runs")
+    step, project = _without_outputs(case)
+    with held(project.path(step.arguments[step.arguments.index("--out") + 1])) as release:
+        first = _start(project, step.outputs[0])
+        _until(lambda: project.path(step.log).exists() or first.poll() is not None)
+        assert _start(project, step.outputs[0], said="second").wait(LONGEST) == 1
+        release()
+    output = project.path("second").read_text("utf-8")
+    assert "cannot be locked" in output
+    assert "--unlock" in output
+    assert "Traceback" not in output
+    assert first.wait(LONGEST) == 0
+    _completes(case, project)
 
 
 def _flip(path: Path, numbers: random.Random) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,3 +61,10 @@ def read(path: Path) -> dict[str, Any]:
 def files(folder: Path) -> list[Path]:
     """All files below a folder, sorted."""
     return sorted(Path(where, name) for where, _, names in os.walk(folder) for name in names)
+
+
+def edit(path: Path, alter: Callable[[dict[str, Any]], object]) -> None:
+    """Edit a JSON file, as whoever sends a folder may."""
+    content = read(path)
+    alter(content)
+    path.write_text(json.dumps(content), "utf-8")

@@ -37,7 +37,7 @@ from rankbound_study.data.contracts import (
     to_numpy,
     write_table,
 )
-from rankbound_study.jobs.running import Shards
+from rankbound_study.jobs.running import shards_of
 from rankbound_study.results.study_files import scan_runs
 
 FOLDS = pa.table({"fold": pa.array([1, 2, 3], pa.int8()), "split": ["train"] * 3, "face": ["a", "b", "c"]})
@@ -370,10 +370,9 @@ def test_files_of_others_are_left_alone_and_shards_of_finished_jobs_removed(tmp_
     write(tmp_path / "x.csv")
     assert names(tmp_path) == sorted([*before, "x.csv"])
     (tmp_path / "jobs").mkdir()
-    with Shards(tmp_path / "jobs/x.parquet", "options", []) as shards:
-        write(shards.path("one"))
-        assert shards.path("one").exists()
-        shards.remove()
+    with shards_of(tmp_path / "jobs/x.parquet", "options", []) as shards:
+        write(shards / "one")
+        assert (shards / "one").exists()
     assert names(tmp_path / "jobs") == []
 
 
@@ -421,15 +420,12 @@ def test_a_lock_is_for_one_open_file_and_ends_with_it(tmp_path: Path) -> None:
 
 
 HOLDER = """
-import sys
-from rankbound_study.jobs.running import Shards
-with Shards(sys.argv[1], "", []) as shards:
+import os, sys
+from rankbound_study.jobs.running import shards_of
+with shards_of(sys.argv[1], "", []):
     print("working", flush=True)
     sys.stdin.read()
-    if sys.argv[2] == "finish":
-        shards.remove()
-    else:
-        import os
+    if sys.argv[2] == "die":
         os.kill(os.getpid(), 9)
 """
 

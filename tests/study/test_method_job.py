@@ -32,20 +32,21 @@ from rankbound_study.config.job import TrainingJob
 from rankbound_study.data.contracts import beside, read_metadata, read_table, write_table
 from rankbound_study.data.images import read_faces, read_pixels
 from rankbound_study.data.reader import read_instances
-from rankbound_study.jobs import examples
+from rankbound_study.jobs import models
 from rankbound_study.jobs.collect import collect
-from rankbound_study.jobs.examples import (
+from rankbound_study.jobs.models import (
     FeatureColumns,
+    PixelScale,
     ValueScale,
     drawn_columns,
     drawn_shifts,
     examples_of,
+    input_scale,
     moved,
     narrowed,
-    reach_of,
+    score_distinct,
     shifted,
 )
-from rankbound_study.jobs.models import PixelScale, input_scale, score_distinct
 from rankbound_study.jobs.parts import Inputs, StudyData
 
 WEB, FACES = OPTIONS["web"], OPTIONS["faces"]
@@ -435,7 +436,7 @@ def test_moves_fill_their_bounds_and_chunks_change_nothing(monkeypatch: pytest.M
     before, moves = pictures(7), drawn_shifts(7, 2, **DRAWN_FACES)
     assert torch.equal(moved(before, torch.zeros_like(moves), SIDE), before)
     whole = moved(before, moves, SIDE)
-    monkeypatch.setattr(examples, "CHUNK", 3)
+    monkeypatch.setattr(models, "SHIFTED_TOGETHER", 3)
     assert torch.equal(moved(before, moves, SIDE), whole)
     moves = drawn_shifts(2000, 20, **DRAWN_FACES)
     assert (moves.min(0).values.tolist(), moves.max(0).values.tolist()) == ([-20, -20], [20, 20])
@@ -453,7 +454,10 @@ def test_every_method_sees_the_same_moved_faces(pictured: StudyData) -> None:
     assert torch.equal(one.features, other.features)  # type: ignore[arg-type]
     assert (one.instances, one.values) == (pictured.instances, pictured.values)
     assert shifted(of_settings(), pictured) is pictured
-    assert [reach_of(*of) for of in ((0.2, 100), (0.29, 100), (0.2, 10), (0.05, 10))] == [20, 29, 2, 0], "rounded down"
+    for share, reach in ((0.2, 20), (0.29, 29), (0.005, 0)):
+        large = replace(pictured, features=pictures(30, 100))
+        moves = drawn_shifts(30, reach, study="neural", dataset="mq2008-label1")
+        assert torch.equal(shifted(of_settings(shift=share), large).features, moved(large.features, moves, 100))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("features", [torch.zeros(5, 300), torch.zeros(5, 46, dtype=torch.uint8), None])

@@ -32,7 +32,7 @@ from rankbound_study.config.sections.base import SOURCES
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
 from rankbound_study.report.blocks import Document, ReportSection
 from tests.release import __main__ as release
-from tests.release.agreement import COMMAND_LINE, disagreements, lowest, version_of
+from tests.release.__main__ import COMMAND_LINE, disagreements, lowest, version_of
 from tests.study.planted import write_runs
 from website import WRITTEN, gallery, name_check, pages, report
 from website.__main__ import main

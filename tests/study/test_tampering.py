@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded_study
 from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, job, read, recording
 
 from rankbound_study.cli import main
@@ -83,13 +84,7 @@ def remove(path: str) -> Change:
 
 def edit(path: str, alter: Callable[[dict[str, Any]], object]) -> Change:
     """Edit a record or the manifest."""
-
-    def change(study: Path) -> None:
-        content = read(study / path)
-        alter(content)
-        (study / path).write_text(json.dumps(content), "utf-8")
-
-    return change
+    return lambda study: recorded_study.edit(study / path, alter)
 
 
 def of_another_protocol(record: dict[str, Any]) -> None:

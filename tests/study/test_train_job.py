@@ -177,7 +177,7 @@ def test_folds_train_together_and_as_if_alone(tmp_path: Path, instances: Path, m
         train(tmp_path / "killed", instances, together=2)
     monkeypatch.undo()
     # Finished shards of other options are not resumed.
-    monkeypatch.setattr(train_job._Trainings, "assemble", killed)
+    monkeypatch.setattr(train_job, "choose", killed)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "killed", instances, together=2, learning_rate=0.01)
     monkeypatch.undo()
@@ -510,8 +510,7 @@ def tell(*arguments, **named):
     )
     sys.exit()
 
-train_job.run_job = vgg16.read_weights = tell
-train_job.known_job = lambda options: None
+train_job.shards_of = vgg16.read_weights = tell
 torch.set_num_threads(2)
 sys.exit(main(sys.argv[1:]))
 """
@@ -520,7 +519,7 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.parametrize(
     ("arguments", "threads", "flushed"),
     [
-        (["job", "--instances", "a", "--out", "b", "--options", "{}"], "1", "True"),
+        (words("job", Path("b"), options(), instances=Path("a")), "1", "True"),
         (["features", "--images", "a", "--weights", "b", "--out", "c"], "2", "False"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, make_study, read, recording
+from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, edit, make_study, read, recording
 from rocrate.rocrate import ROCrate
 
 from rankbound_study.cli import main
@@ -87,7 +87,7 @@ def test_the_manifest_is_enough_but_a_configuration_has_to_be_whole(study: Path)
 
 # A stranger's results: a check opens no file elsewhere, waits for no device, and prints no control character
 
-TABLE = "tables/table_2_2.csv"
+TABLE, MANIFEST_FILE = "tables/table_2_2.csv", "results/provenance.json"
 CHECKSUM = {"sha256": "0" * 64, "bytes": 6}
 
 
@@ -113,14 +113,6 @@ def no_wait() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def edit(study: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change the manifest, as whoever sends a folder may."""
-    file = study / "results/provenance.json"
-    manifest = read(file)
-    change(manifest)
-    file.write_text(json.dumps(manifest), "utf-8")
-
-
 def findings(study: Path, config: dict[str, Any] | None = None) -> dict[str, tuple[str, str]]:
     found = verify(study / "results", config).findings
     return {finding.subject: (finding.kind, finding.text) for finding in found if finding.kind != "code"}
@@ -130,7 +122,7 @@ def findings(study: Path, config: dict[str, Any] | None = None) -> dict[str, tup
 def test_an_input_elsewhere_is_not_read(sent: Path, path: str) -> None:
     (sent / "data/link").symlink_to(sent.parent / "secret")
     (sent / "data/folder").symlink_to(sent.parent)
-    edit(sent, lambda manifest: manifest["steps"][-1]["inputs"].update({path: CHECKSUM}))
+    edit(sent / MANIFEST_FILE, lambda manifest: manifest["steps"][-1]["inputs"].update({path: CHECKSUM}))
     expected = ("unchecked", "not read: no regular file, or outside of the results and data folders")
     assert findings(sent)[path] == expected
 
@@ -138,7 +130,10 @@ def test_an_input_elsewhere_is_not_read(sent: Path, path: str) -> None:
 @pytest.mark.parametrize("path", ["{root}/secret", "tables/../../../secret", TABLE])
 def test_a_result_elsewhere_is_missing(sent: Path, path: str) -> None:
     path = path.format(root=sent.parent)
-    edit(sent, lambda manifest: manifest["steps"][-1]["outputs"].update({path: CHECKSUM} if path != TABLE else {}))
+    edit(
+        sent / MANIFEST_FILE,
+        lambda manifest: manifest["steps"][-1]["outputs"].update({path: CHECKSUM} if path != TABLE else {}),
+    )
     table = sent / "results" / TABLE
     table.rename(sent.parent / "table.csv")
     table.symlink_to(sent.parent / "table.csv")
@@ -151,7 +146,7 @@ def test_a_result_elsewhere_is_missing(sent: Path, path: str) -> None:
 
 def test_a_data_folder_that_the_sender_names_is_read_only_beside_the_results(sent: Path) -> None:
     assert findings(sent, CONFIG) == {}, "an honest folder is still as recorded"
-    edit(sent, lambda manifest: manifest["config"]["pathvars"].update(data=str(sent.parent)))
+    edit(sent / MANIFEST_FILE, lambda manifest: manifest["config"]["pathvars"].update(data=str(sent.parent)))
     assert {f"../{LISTS}", f"../{INSTANCES}", "../data/folds/synthetic-mq2008.parquet"} <= findings(sent).keys()
     assert "pathvars.data" in findings(sent, CONFIG)
 
@@ -185,7 +180,7 @@ def test_a_pipe_gets_no_checksum(sent: Path, told: Told) -> None:
 def test_names_cannot_forge_lines_or_steer_a_terminal(sent: Path, told: Told) -> None:
     forged = "a\n\nnothing differs from what was recorded\x1b[8m\u202e"
     edit(
-        sent,
+        sent / MANIFEST_FILE,
         lambda manifest: (
             manifest["unrecorded"].update({forged: CHECKSUM}),
             manifest["steps"][-1]["inputs"].update({f"../{forged}": CHECKSUM}),
@@ -203,7 +198,7 @@ def test_names_cannot_forge_lines_or_steer_a_terminal(sent: Path, told: Told) ->
 def test_names_in_messages_cannot_steer_a_terminal(sent: Path, told: Told) -> None:
     table = sent / "results/tables/\x1b[2J\nx.csv"
     table.write_text("a")
-    edit(sent, lambda manifest: manifest["unrecorded"].update({"tables/\x1b[2J\nx.csv": CHECKSUM}))
+    edit(sent / MANIFEST_FILE, lambda manifest: manifest["unrecorded"].update({"tables/\x1b[2J\nx.csv": CHECKSUM}))
     document = ("document", "--results", sent / "results", "--out", "a.pdf", "--html", "a.html")
     said = told(*document, "--provenance", sent / "results/provenance.json", status=2)
     assert r"tables/\x1b[2J\nx.csv: its content is not what provenance.json recorded" in said
@@ -234,9 +229,9 @@ def crate(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def pack(study: Path, out: Path, *flags: str) -> int:
+def pack(study: Path, out: Path) -> int:
     with recording(study, records=""):
-        return main(["crate", "results", "--out-dir", str(out), *flags])
+        return main(["crate", "results", "--out-dir", str(out)])
 
 
 def graph(crate: Path) -> dict[str, dict[str, Any]]:
@@ -306,21 +301,8 @@ def test_pictures_are_left_out_and_changed_results_refused(
     made: Path, crate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not (crate / "results/licensed").exists()
-    assert pack(made, tmp_path / "all", "--licensed") == 0
-    assert (tmp_path / "all/results" / PICTURE).is_file()
     study = Path(shutil.copytree(made, tmp_path / "study"))
     (study / "results/tables/table_2_2.csv").write_text("other")
     assert pack(study, tmp_path / "out") == 2
     assert "tables/table_2_2.csv: made by table; its content has changed" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_folders_that_exist_or_lack_provenance(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/file").touch()
-    assert pack(study, tmp_path / "out") == 2
-    assert "already exists" in capsys.readouterr().err
-    shutil.rmtree(study / "results/provenance")
-    (study / "results/provenance.json").unlink()
-    assert pack(study, tmp_path / "new") == 2
-    assert "no provenance" in capsys.readouterr().err

@@ -169,4 +169,4 @@ rule features:
         side=steps.option("<data>/features/{source}-vgg16.parquet", "side"),
     shell:
         "{params.step} features --images {input.images:q} --weights {input.weights:q} --out {output:q}"
-        " --side {params.side} --device {resources.device} --code {params.code} > {log:q} 2>&1"
+        " --side {params.side} --device {resources.device} > {log:q} 2>&1"

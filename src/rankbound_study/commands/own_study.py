@@ -29,7 +29,7 @@ from rankbound_study.config.sections.base import listed
 from rankbound_study.config.sections.description import DescriptionKeys, known_names, own_files
 from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, with_relevance
-from rankbound_study.data.reader import FoldedLists, read_instances
+from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sources import is_archive
 from rankbound_study.data.table_layout import Inspected, Said, UnclearError, beginning_of
 from rankbound_study.figures import figure_specs
@@ -212,8 +212,27 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
         with redirect_stdout(io.StringIO()):
             sample(name, data, folds, out, as_json(instances.options))
         made = read_instances(out)
-        _require_some_irrelevant(study, instances.name, made)
-        yield f"{instances.name}: {_told(made)}"
+        # Some losses count every grade above 0 as relevant: training lists need others, too.
+        used = set(study.config.losses) if instances.name in study.bounded_instances else set()
+        used |= {loss for variant in study.variants if instances.name in variant.datasets for loss in variant.losses}
+        losses = sorted(used & set(BINARY))
+        for fold in made.folds if losses else ():
+            part = made.split(fold, "train")
+            if not ((part.positives > 0) & (part.positives < part.sizes)).any():
+                raise ConfigError(
+                    f"{listed(losses)} count every label above 0 as relevant, and no training list of fold {fold} has "
+                    "such labels beside 0: set a threshold of relevant labels, write grades from 0 on, or leave these "
+                    "losses out"
+                )
+        parts = made.splits.values()
+        sizes = np.concatenate([part.sizes for part in parts])
+        relevant = sum(int(part.positives.sum()) for part in parts) / max(int(sizes.sum()), 1)
+        tests = (part for (_, split_name), part in made.splits.items() if split_name == "test")
+        count = len({int(topic) for part in tests for topic in part.topics})
+        few = " (too few for any difference to be significant)" if count < FEW_TOPICS else ""
+        length = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else str(sizes.max())
+        lists = f"lists of {length} items, {relevant:.0%} relevant"
+        yield f"{instances.name}: {quantity(count, 'test topic')}{few}, {lists}"
 
 
 def _beginnings(described: DescriptionKeys, files: Sequence[Path], folder: Path) -> DescriptionKeys:
@@ -228,28 +247,3 @@ def _beginnings(described: DescriptionKeys, files: Sequence[Path], folder: Path)
             to.write_bytes(beginning_of(file)[0])
     at = folder / "raw" if path.is_dir() else folder / "raw" / path.name
     return described.model_copy(update={"path": str(at), "sizes": None, "content": None})
-
-
-def _require_some_irrelevant(study: Study, name: str, made: FoldedLists) -> None:
-    """Raise ConfigError for losses that count every grade above 0 as relevant, where training lists have no other."""
-    used = set(study.config.losses) if name in study.bounded_instances else set()
-    used |= {loss for variant in study.variants if name in variant.datasets for loss in variant.losses}
-    losses = sorted(used & set(BINARY))
-    for fold in made.folds if losses else ():
-        part = made.split(fold, "train")
-        if not ((part.positives > 0) & (part.positives < part.sizes)).any():
-            raise ConfigError(
-                f"{listed(losses)} count every label above 0 as relevant, and no training list of fold {fold} has such "
-                "labels beside 0: set a threshold of relevant labels, write grades from 0 on, or leave these losses out"
-            )
-
-
-def _told(made: FoldedLists) -> str:
-    """Say in words how many lists there are, and of which sizes."""
-    parts = made.splits.values()
-    sizes = np.concatenate([part.sizes for part in parts])
-    relevant = sum(int(part.positives.sum()) for part in parts) / max(int(sizes.sum()), 1)
-    tested = sorted({int(topic) for (_, name), part in made.splits.items() if name == "test" for topic in part.topics})
-    few = " (too few for any difference to be significant)" if len(tested) < FEW_TOPICS else ""
-    length = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else str(sizes.max())
-    return f"{quantity(len(tested), 'test topic')}{few}, lists of {length} items, {relevant:.0%} relevant"

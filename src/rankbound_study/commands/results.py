@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,8 +110,10 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
 
     from tqdm import tqdm
 
+    from rankbound.errors import plain_errors
+    from rankbound.metrics import metric
     from rankbound_study.claims import verdicts
-    from rankbound_study.claims.evidence import choose_smallest_effects
+    from rankbound_study.claims.evidence import SHARE, choose_smallest_effects
     from rankbound_study.config.data_sets import use_titles
     from rankbound_study.export.evidence import unpack
     from rankbound_study.figures import draw, figure_file, style
@@ -119,50 +121,36 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
     from rankbound_study.report import paper, render, tables
     from rankbound_study.report.blocks import TableFiles
 
-    choose_smallest_effects(_effects(smallest_effect))
+    effects = {}
+    for text in smallest_effect:
+        metric_name, _, value = text.rpartition("=")
+        try:
+            effect = float(value)
+        except ValueError:
+            effect = math.nan
+        if not metric_name or not 0 < effect < 1:
+            raise ConfigError(f"--smallest-effect {text}: expected a metric and a number between 0 and 1: nDCG=0.005")
+        with plain_errors():
+            effects[metric_name if metric_name == SHARE else str(metric(metric_name))] = effect
+    choose_smallest_effects(effects)
     folder = out_dir / "tables"
-    parts = [*paper.TABLES, verdicts.NAME, *paper.FIGURE_NAMES]
-    with TemporaryDirectory() as unpacked, tqdm(total=len(parts), unit="part", disable=None) as progress:
+    with TemporaryDirectory() as unpacked:
         released = unpack(evidence, Path(unpacked))
         use_titles(released.titles)
-        for part in parts:
-            progress.set_description(part)
-            if part in paper.TABLES:
-                options = released.options_for(tables.table_specs()[part].options)
-                tables.make(part, released.files, options).write(folder, part)
-            elif part == verdicts.NAME:
-                table = released.decided()
-                TableFiles(table, of_claims.texts(table)).write(folder, part)
-            else:
-                figure = draw(part, released.files_with_tables(folder), {})
-                style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
-            progress.update()
+        for part in tqdm(paper.TABLES, unit="table", disable=None):
+            options = released.options_for(tables.table_specs()[part].options)
+            tables.make(part, released.files, options).write(folder, part)
+        table = released.decided()
+        TableFiles(table, of_claims.texts(table)).write(folder, verdicts.NAME)
+        for part in tqdm(paper.FIGURE_NAMES, unit="figure", disable=None):
+            figure = draw(part, released.files_with_tables(folder), {})
+            style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
     content = paper.paper(out_dir, elsewhere=elsewhere)
     render.write_html(content, out_dir, out_dir / f"{name}.html")
     render.write_pdf(content, out_dir, out_dir / f"{name}.pdf")
     print(verdicts.summary(table))
     if released.kept:
         print(f"as released, since they need other metrics or pictures: {', '.join(released.kept)}")
-
-
-def _effects(texts: Sequence[str]) -> dict[str, float]:
-    """Return the smallest effects that flags state, `nDCG=0.005`, by the metrics' own texts."""
-    from rankbound.errors import plain_errors
-    from rankbound.metrics import metric
-    from rankbound_study.claims.evidence import SHARE
-
-    found = {}
-    for text in texts:
-        name, _, value = text.rpartition("=")
-        try:
-            effect = float(value)
-        except ValueError:
-            effect = math.nan
-        if not name or not 0 < effect < 1:
-            raise ConfigError(f"--smallest-effect {text}: expected a metric and a number between 0 and 1: nDCG=0.005")
-        with plain_errors():
-            found[name if name == SHARE else str(metric(name))] = effect
-    return found
 
 
 def _study_files(files: Mapping[str, Path | list[Path] | None]) -> "StudyFiles":
@@ -210,17 +198,17 @@ def compare(a_file: Path, b_file: Path | None, metrics: list[str], a: list[str],
     )
 
 
-def crate(results: Path, out_dir: Path, licensed: bool, **_: Any) -> None:
+def crate(results: Path, out_dir: Path, **_: Any) -> None:
     """Check results, pack them as an RO-Crate, and summarise it."""
     from rankbound.io.files import needs_extra
 
     with needs_extra("study"):
         from rankbound_study.export.crate import write_crate
-    packed = write_crate(results, out_dir, licensed=licensed)
-    left_out = f", {quantity(packed.left_out, 'file')} of licensed data by checksum only" if packed.left_out else ""
+    packed, left_out, steps = write_crate(results, out_dir)
+    others = f", {quantity(left_out, 'file')} of licensed data by checksum only" if left_out else ""
     print(
-        f"wrote {out_dir}: {quantity(packed.files, 'file')} of results{left_out}, "
-        f"{quantity(packed.steps, 'step')}; ro-crate-metadata.json describes them"
+        f"wrote {out_dir}: {quantity(packed, 'file')} of results{others}, {quantity(steps, 'step')}; "
+        "ro-crate-metadata.json describes them"
     )
 
 
@@ -233,19 +221,19 @@ def export(results: Path, out_dir: Path, data: Path, space: str | None, **flags:
     with needs_extra("statistics"):
         from rankbound_study.export import trec_folder
         from rankbound_study.results.compare_runs import parse_choice
-    exported = trec_folder.export(results, data, out_dir, parse_choice(_selected(flags), "flag"), space)
-    index, metrics = exported.index, ", ".join(trec_folder.METRICS)
+    index, gaps = trec_folder.export(results, data, out_dir, parse_choice(_selected(flags), "flag"), space)
+    metrics, differing = ", ".join(trec_folder.METRICS), int((gaps > trec_folder.TOLERANCE).sum())
     compared = f"{metrics} of all lists are those of the study's runs"
-    if exported.differing:
+    if differing:
         compared = (
-            f"{metrics} of {quantity(exported.differing, 'list')} differ from those of the study's runs by more than "
-            f"{trec_folder.TOLERANCE:g}, at most {exported.most:.2g}: scores are kept in single precision, which "
+            f"{metrics} of {quantity(differing, 'list')} differ from those of the study's runs by more than "
+            f"{trec_folder.TOLERANCE:g}, at most {gaps.max():.2g}: scores are kept in single precision, which "
             "creates some ties"
         )
     print(
         f"wrote {quantity(len(index), 'run')} and {quantity(index['qrels'].n_unique(), 'file')} of qrels to {out_dir}; "
         f"{out_dir / trec_folder.INDEX} lists them\ntied scores in {int(index['tied_topics'].sum()):,} of "
-        f"{quantity(exported.lists, 'list')}: `rankbound evaluate` takes the mean over their orders, trec_eval orders "
+        f"{quantity(len(gaps), 'list')}: `rankbound evaluate` takes the mean over their orders, trec_eval orders "
         f"them by name\n{compared}"
     )
 

@@ -5,10 +5,11 @@ taken from the manifest of the results folder; nothing depends on the clock.
 """
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from io import StringIO
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from rocrate.model.contextentity import ContextEntity
 from rocrate.model.entity import Entity
@@ -31,7 +32,7 @@ BESIDE = ("workflow", "envs", "pyproject.toml", "CITATION.cff", "LICENSE")
 
 RESULTS, CONFIG = "results", "config.json"
 LICENSED = ("licensed/", "paper/")
-"""Results that show pictures of licensed data."""
+"""Results that show pictures of licensed data: named by checksum alone."""
 
 PROFILES = tuple(f"https://w3id.org/ro/wfrun/{name}/0.5" for name in ("process", "workflow", "provenance"))
 
@@ -47,16 +48,11 @@ FORMATS = {
 }
 
 
-class Packed(NamedTuple):
-    """The numbers of packed files, of files that are named by checksum only, and of steps."""
+def write_crate(results: Path, out: Path) -> tuple[int, int, int]:
+    """Write the crate of a results folder to the new folder `out`.
 
-    files: int
-    left_out: int
-    steps: int
-
-
-def write_crate(results: Path, out: Path, *, licensed: bool = False) -> Packed:
-    """Write the crate of a results folder to the new folder `out`; with `licensed`, of all its files.
+    Returns:
+        The numbers of packed files, of files that are named by checksum only, and of steps.
 
     Raises:
         DataError: the folder has no provenance, or files that differ from it.
@@ -68,51 +64,45 @@ def write_crate(results: Path, out: Path, *, licensed: bool = False) -> Packed:
             f"{results}: {found[0].subject}: {found[0].text} ({len(found)} such findings): a crate would state what is "
             f"not so; see python -m rankbound_study verify {results}, and run the steps again"
         )
-    packing = _Packing(results, known_of(results), licensed)
+    manifest = known_of(results)
+    here = [*result_files(results), *([MANIFEST] if (results / MANIFEST).is_file() else [])]
+    packed = [path for path in here if not path.startswith(LICENSED)]
     with whole_folder(out) as folder:
-        packing.crate.write(folder)
-    return Packed(len(packing.packed), len(packing.left_out), len(packing.manifest.steps))
+        _Crate(results, manifest, packed).crate.write(folder)
+    return len(packed), len(here) - len(packed), len(manifest.steps)
 
 
-class _Packing:
+class _Crate:
     """The crate of one results folder while it is made."""
 
-    def __init__(self, results: Path, manifest: Manifest, licensed: bool) -> None:
-        self.manifest, self.known = manifest, manifest.files()
-        here = [*result_files(results), *([MANIFEST] if (results / MANIFEST).is_file() else [])]
-        self.packed = [path for path in here if licensed or not path.startswith(LICENSED)]
-        self.left_out = [path for path in here if path not in self.packed]
-        self.crate = ROCrate(version=VERSION)
+    def __init__(self, results: Path, manifest: Manifest, packed: Sequence[str]) -> None:
+        self.known, self.entities = manifest.files(), dict[str, Entity]()
+        crate = self.crate = ROCrate(version=VERSION)
         # Of the profiles' context.
-        self.crate.metadata.extra_terms["sha256"] = "https://w3id.org/ro/terms/workflow-run#sha256"
-        self._describe()
-        self.entities: dict[str, Entity] = {}
-        for path in self.packed:
-            properties = _properties(path, self.known.get(path) or Checksum.of(results / path))
-            self.entities[path] = self.crate.add_file(results / path, f"{RESULTS}/{path}", properties=properties)
-        for step in manifest.steps:
-            self._add_step(step)
-
-    def _describe(self) -> None:
-        """Describe the whole: its name, its main file, the configuration and the clone's files."""
-        study, version = self.manifest.config.get("study", "unknown"), self.manifest.code.version
-        self.crate.name = f"Results of the study {study}"
-        self.crate.description = (
+        crate.metadata.extra_terms["sha256"] = "https://w3id.org/ro/terms/workflow-run#sha256"
+        study, version = manifest.config.get("study", "unknown"), manifest.code.version
+        crate.name = f"Results of the study {study}"
+        crate.description = (
             f"All results of the study {study} by rankbound {version}, with the step that made each file, its inputs, "
             "code, libraries and machine. Raw data are not included: checksums name them."
         )
-        self.crate.datePublished = datetime.fromisoformat(self.manifest.created)
-        self.crate.license = "https://www.apache.org/licenses/LICENSE-2.0"
-        self.crate.root_dataset["conformsTo"] = [
+        crate.datePublished = datetime.fromisoformat(manifest.created)
+        crate.license = "https://www.apache.org/licenses/LICENSE-2.0"
+        crate.root_dataset["conformsTo"] = [
             self._thing(profile, "CreativeWork", name=profile.split("/")[-2]) for profile in PROFILES
         ]
-        self.crate.add_workflow(ROOT / WORKFLOW, WORKFLOW, main=True, lang="snakemake")
+        crate.add_workflow(ROOT / WORKFLOW, WORKFLOW, main=True, lang="snakemake")
         for name in BESIDE:
             paths = (ROOT / name).rglob("*") if (ROOT / name).is_dir() else [ROOT / name]
-            for path in sorted(path for path in paths if path.is_file() and path != ROOT / WORKFLOW):
-                self.crate.add_file(path, path.relative_to(ROOT).as_posix())
-        text = json.dumps(self.manifest.config, indent=1, sort_keys=True)
-        self.crate.add_file(StringIO(text), CONFIG, properties={"name": "the study's configuration"})
+            for path in sorted(path for path in paths if path.is_file()):
+                crate.add_file(path, path.relative_to(ROOT).as_posix())
+        text = json.dumps(manifest.config, indent=1, sort_keys=True)
+        crate.add_file(StringIO(text), CONFIG, properties={"name": "the study's configuration"})
+        for file in packed:
+            properties = _properties(file, self.known.get(file) or Checksum.of(results / file))
+            self.entities[file] = crate.add_file(results / file, f"{RESULTS}/{file}", properties=properties)
+        for step in manifest.steps:
+            self._add_step(step)
 
     def _add_step(self, step: Record) -> None:
         """Add the action of a step, with its program (the subcommand in the version of its code), and its settings."""

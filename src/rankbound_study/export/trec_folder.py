@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from rankbound.metrics import evaluate, metric
 from rankbound_study.config.data_sets import VGG16
 from rankbound_study.data.reader import FoldedLists, read_instances, read_item_names
 from rankbound_study.export import whole_folder
+from rankbound_study.provenance.checksums import SHARDS
 from rankbound_study.report.blocks import write_text
 from rankbound_study.results.compare_runs import KEYS, selected
 from rankbound_study.results.study_files import read_frame
@@ -35,34 +36,20 @@ NAMED = ("study", "protocol", "model", "loss", "bounding", "selection")
 """The keys that distinguish the runs of a data set, besides the seed, in the order of their names."""
 
 
-@dataclass(frozen=True)
-class Exported:
-    """A row per run file; the number of lists, that of those that score differently, and the largest difference."""
+class Exported(NamedTuple):
+    """A row per run file, and each list's largest difference of a metric to the study's own."""
 
     index: pl.DataFrame
-    lists: int
-    differing: int
-    most: float
+    gaps: npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """One training's scores in all its folds: the file that holds them, and their key and seed."""
 
     file: Path
     key: Mapping[str, Any]
     seed: int
     folds: tuple[int, ...]
-
-    @property
-    def lists(self) -> tuple[str, int | None]:
-        """The data set and ratio of its test lists."""
-        return self.key["dataset"], self.key["nsr_test"]
-
-    @property
-    def runs_file(self) -> Path:
-        """The runs beside the predictions."""
-        return self.file.with_name(f"{self.file.name.removesuffix(ENDING)}.parquet")
 
     def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of this training, in these folds, from a table of predictions or of runs."""
@@ -84,26 +71,33 @@ def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], spac
     """
     every = kept_scores(results, choice)
     every.sort(key=lambda kept: (kept.key["dataset"], kept.key["nsr_test"] or 0, kept.file))
-    for lists in dict.fromkeys(kept.lists for kept in every):
+    groups = {of: list(same) for of, same in groupby(every, lambda kept: (kept.key["dataset"], kept.key["nsr_test"]))}
+    for lists in groups:
         instances_path(data, *lists)
     folds = sum(len(kept.folds) for kept in every)
     with whole_folder(out) as folder, tqdm(total=folds, unit="fold", desc="export", disable=None) as progress:
         writer, read = _Writer(folder), lru_cache(2)(read_frame)
-        for (dataset, nsr), group in groupby(every, key=lambda kept: kept.lists):
-            tested = Tested.read(data, dataset, nsr, space)
+        for lists, group in groups.items():
+            tested = Tested.read(data, *lists, space)
+            crossed = tested.is_crossed
             for kept in group:
-                own, runs = (kept.rows(read(*file)) for file in ((kept.file, "predictions"), (kept.runs_file, "runs")))
-                place = lists_folder(kept, kept.folds if tested.is_crossed else tested.folds)
-                for some in ((fold,) for fold in kept.folds) if tested.is_crossed else [kept.folds]:
+                files = {"predictions": kept.file, "runs": runs_file(kept)}
+                own, runs = (kept.rows(read(file, contract)) for contract, file in files.items())
+                place = lists_folder(kept, kept.folds if crossed else tested.instances.folds)
+                for some in ((fold,) for fold in kept.folds) if crossed else [kept.folds]:
                     frame = pl.concat(tested.judged(own, fold, kept.file) for fold in some)
                     studied = pl.concat(own.filter(fold=fold).select("fold", "topic") for fold in some)
                     studied = studied.join(runs, on=["fold", "topic"], how="left", maintain_order="left")
-                    writer.write(kept, f"{place}/fold-{some[0]}" if tested.is_crossed else place, some, frame, studied)
+                    writer.write(kept, f"{place}/fold-{some[0]}" if crossed else place, some, frame, studied)
                     progress.update(len(some))
         index = pl.DataFrame(writer.rows, infer_schema_length=None)
         write_text(folder / INDEX, index.write_csv())
-    gaps = np.concatenate(writer.gaps)
-    return Exported(index, len(gaps), int((gaps > TOLERANCE).sum()), float(gaps.max(initial=0.0)))
+    return Exported(index, np.concatenate(writer.gaps))
+
+
+def runs_file(kept: Kept) -> Path:
+    """Return the runs beside the predictions."""
+    return kept.file.with_name(f"{kept.file.name.removesuffix(ENDING)}.parquet")
 
 
 class _Writer:
@@ -113,7 +107,6 @@ class _Writer:
         self.rows: list[dict[str, Any]] = []
         self.gaps: list[npt.NDArray[np.float64]] = []
         self._folder = folder
-        self._names: dict[str, Kept] = {}
         self._labels: dict[str, tuple[pl.DataFrame, Kept]] = {}
 
     def write(self, kept: Kept, place: str, folds: Sequence[int], frame: pl.DataFrame, studied: pl.DataFrame) -> None:
@@ -124,12 +117,8 @@ class _Writer:
         self.gaps.append(_gaps(run, qrels, studied, kept))
         name = _file_name("_".join([*(str(kept.key[name]) for name in NAMED), f"seed{kept.seed}"]))
         file = f"{place}/{RUNS}/{name}.txt"
-        # File systems may identify names that differ only in case.
-        if (other := self._names.setdefault(file.casefold(), kept)) is not kept:
-            raise ConfigError(
-                f"{file} would be a run of {other.file} and of {kept.file}: select one of them, with --options or "
-                "by giving its file instead of the results folder"
-            )
+        if (self._folder / file).exists():
+            raise ConfigError(f"{file} would be a run of {kept.file} and of another file: select one, with --options")
         labels = frame.select("topic", "item", "relevance").sort("topic", "item")
         if place not in self._labels:
             self._labels[place] = labels, kept
@@ -157,7 +146,7 @@ def _gaps(run: Run, qrels: Qrels, studied: pl.DataFrame, kept: Kept) -> npt.NDAr
     relevant = np.add.reduceat(qrels.relevance > 0, run.offsets[:-1], dtype=np.int64) if len(sizes) else sizes
     if sizes.tolist() != studied["n"].to_list() or relevant.tolist() != studied["p"].to_list():
         raise DataError(
-            f"{kept.file}: its lists differ from {kept.runs_file} in their numbers of items or of relevant items; "
+            f"{kept.file}: its lists differ from {runs_file(kept)} in their numbers of items or of relevant items; "
             "expected the data of the study: give its folder with --data, or run the study's steps again"
         )
     chosen = [metric(name) for name in METRICS if name in studied.columns]
@@ -168,15 +157,15 @@ def _gaps(run: Run, qrels: Qrels, studied: pl.DataFrame, kept: Kept) -> npt.NDAr
 
 
 def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
-    """Return the trainings in `results` (a results folder, or one file of predictions) with the values of `choice`.
+    """Return the trainings in a results folder with the values of `choice`.
 
     Raises:
         DataError: there are no predictions.
         ConfigError: no predictions match.
     """
     # Pieces of unfinished jobs are in folders of their own (`rankbound_study.jobs.running`).
-    files = [results] if results.is_file() else sorted((results / "runs").rglob(f"*{ENDING}"))
-    files = [file for file in files if not any(part.endswith(".shards") for part in file.relative_to(results).parts)]
+    files = sorted((results / "runs").rglob(f"*{ENDING}"))
+    files = [file for file in files if not any(part.endswith(SHARDS) for part in file.relative_to(results).parts)]
     if not files:
         raise DataError(
             f"{results}: it has no runs/**/*{ENDING}; expected a study's results folder, where "
@@ -189,7 +178,7 @@ def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
         for file in tqdm(files, unit="file", desc="keys", disable=None, leave=False)
     )
     # Scores of controls are never kept, those of a training only at the epoch that its protocol selects.
-    chosen = selected(keys, choice, str(results) if results.is_file() else f"{results}/runs/**/*{ENDING}")
+    chosen = selected(keys, choice, f"{results}/runs/**/*{ENDING}")
     trainings = chosen.group_by("file", *KEYS, "seed", maintain_order=True).agg(pl.col("fold").sort())
     return [
         Kept(Path(row["file"]), {key: row[key] for key in KEYS}, row["seed"], tuple(row["fold"]))
@@ -262,14 +251,9 @@ class Tested:
         return cls(path, instances, items, _plain(topics, "topic", path, space, distinct=True))
 
     @property
-    def folds(self) -> tuple[int, ...]:
-        """The folds of the data set."""
-        return self.instances.folds
-
-    @property
     def is_crossed(self) -> bool:
         """Return whether a topic is tested in several folds, with other items in each, as users are."""
-        topics = np.concatenate([self.instances.split(fold, "test").topics for fold in self.folds])
+        topics = np.concatenate([self.instances.split(fold, "test").topics for fold in self.instances.folds])
         return len(np.unique(topics)) < len(topics)
 
     def judged(self, predictions: pl.DataFrame, fold: int, file: Path) -> pl.DataFrame:
@@ -279,9 +263,9 @@ class Tested:
             DataError: they are not of these lists, a score is not finite, or two items of a topic have one name.
         """
         split = self.instances.split(fold, "test")
-        place = split.owners
-        topic = pl.Series(self.instances.topics, dtype=pl.String).gather(place)
-        truth = pl.DataFrame({"topic": topic, "items": split.items, "relevance": split.relevance, "place": place})
+        topic = pl.Series(self.instances.topics, dtype=pl.String).gather(split.owners)
+        columns = {"items": split.items, "relevance": split.relevance, "place": split.owners}
+        truth = pl.DataFrame({"topic": topic, **columns})
         predicted = predictions.filter(fold=fold).select("topic", "items", "scores").explode("items", "scores")
         joined = predicted.join(truth, on=["topic", "items"], how="left", maintain_order="left")
         if len(unknown := joined.filter(pl.col("relevance").is_null())):
@@ -295,12 +279,8 @@ class Tested:
                 f"{file}: topic {bad['topic'][0]!r} of fold {fold} has the score {bad['scores'][0]}, expected finite "
                 "numbers: the training diverged; select others with the flags, or train it again"
             )
-        frame = joined.select(
-            topic=self.topic_names.gather(joined["place"]),
-            item=self.item_names.gather(joined["items"]),
-            score=pl.col("scores"),
-            relevance=pl.col("relevance"),
-        )
+        topic, item = self.topic_names.gather(joined["place"]), self.item_names.gather(joined["items"])
+        frame = joined.select(topic=topic, item=item, score="scores", relevance="relevance")
         require_distinct_items(frame, str(self.path))
         return frame
 

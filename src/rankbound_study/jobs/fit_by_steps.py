@@ -43,8 +43,7 @@ from rankbound_study.config.sections.training import (
     RankerKeys,
     TreeKeys,
 )
-from rankbound_study.jobs.examples import FoldTraining
-from rankbound_study.jobs.models import CHUNK, Chosen, Fitted, Linear, input_scale, score_distinct
+from rankbound_study.jobs.models import CHUNK, Chosen, Fitted, FoldTraining, Linear, input_scale, score_distinct
 from rankbound_study.jobs.parts import epoch_metrics, judge_of
 from rankbound_study.vocabulary import SELECTIONS
 
@@ -101,7 +100,7 @@ Restored = Callable[[int], tuple[Tensor, Mapping[str, Tensor]]]
 
 
 def fit_by_steps(job: TrainingJob, training: FoldTraining, judged: RankingLoss) -> Fitted:
-    """Fit the job's model on the training's examples."""
+    """Fit the job's model on the training's examples; every measured part selects an epoch, and its model."""
     record = StepRecord(job, training)
     if isinstance(job.model, TreeKeys):
         restored = _grow_trees(job, training, judged, record)
@@ -109,7 +108,9 @@ def fit_by_steps(job: TrainingJob, training: FoldTraining, judged: RankingLoss) 
         restored = _follow_path(job, training, record)
     else:
         restored = _fit_ranker(job, training, judged, record)
-    return record.fitted(restored)
+    numbers = {name: record.best(name) for name in training.parts.measured} | {LAST: record.epochs[-1].number}
+    models = {number: restored(number) for number in set(numbers.values())}
+    return Fitted.of(training, record.epochs, {name: Chosen(one, *models[one]) for name, one in numbers.items()})
 
 
 def _grow_trees(job: TrainingJob, training: FoldTraining, judged: RankingLoss, record: "StepRecord") -> Restored:
@@ -433,33 +434,18 @@ class _Offered(Selection):
 
 
 class StepRecord:
-    """The epochs of a fit: rounds of boosting, penalties along a path, or what they are for a ranker of the library.
-
-    The metric that judges the job selects an epoch on each measured part; the first best one counts.
-    """
+    """The epochs of a fit: rounds of boosting, penalties along a path, or what they are for a ranker of the library."""
 
     def __init__(self, job: TrainingJob, training: FoldTraining) -> None:
         self._measuring = Measuring(training.parts.measured, epoch_metrics(job))
         # The items to score after every step.
         self.measured = self._measuring.joined
-        self._judge = str(judge_of(job))
-        self._best: dict[str, tuple[float, int]] = {}
-        self._epochs: list[Epoch] = []
-
-    def best(self, part: str) -> int:
-        """Return the number of the epoch that a part selects so far; 0 before any whose metric is defined."""
-        return self._best[part][1] if part in self._best else 0
+        self._judge, self.epochs = str(judge_of(job)), list[Epoch]()
 
     def add(self, number: int, loss: float, scores: Tensor) -> None:
         """Record step `number`: the mean training loss, and the scores of `measured`."""
-        epoch = Epoch(number, loss, math.nan, self._measuring.means(scores))
-        self._epochs.append(epoch)
-        for name, means in epoch.metrics.items():
-            if name not in self._best or means[self._judge] > self._best[name][0]:
-                self._best[name] = means[self._judge], number
+        self.epochs.append(Epoch(number, loss, math.nan, self._measuring.means(scores)))
 
-    def fitted(self, restored: Restored) -> Fitted:
-        """Return the selections, with the models after their steps."""
-        numbers = {name: number for name, (_, number) in self._best.items()} | {LAST: self._epochs[-1].number}
-        models = {number: restored(number) for number in set(numbers.values())}
-        return Fitted(self._epochs, {name: Chosen(number, *models[number]) for name, number in numbers.items()})
+    def best(self, part: str) -> int:
+        """Return the number of the first best epoch on a part, by the metric that judges the job."""
+        return max(self.epochs, key=lambda epoch: epoch.metrics[part][self._judge]).number

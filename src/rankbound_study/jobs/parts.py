@@ -128,9 +128,6 @@ def _matrix(rows: npt.NDArray[Any], device: torch.device) -> Tensor:
     return as_tensor(rows.reshape(-1), "features").reshape(rows.shape).to(device)
 
 
-_Integers = npt.NDArray[np.int64]
-
-
 def as_tested(job: TrainingJob, data: StudyData, other: Path | None) -> StudyData:
     """Return the data with the test lists of the job; `other` is the file with those of another ratio."""
     if (job.test_nsr is None) != (other is None):
@@ -223,9 +220,9 @@ def with_validation_share(instances: FoldedLists, share: float) -> FoldedLists:
     return replace(instances, splits=splits)
 
 
-def _pairs(split: Split, instances: FoldedLists) -> _Integers:
+def _pairs(split: Split, instances: FoldedLists) -> npt.NDArray[np.int64]:
     """Return a number for every topic and item of the lists."""
-    pairs: _Integers = split.owners * instances.item_count + split.items
+    pairs: npt.NDArray[np.int64] = split.owners * instances.item_count + split.items
     return pairs
 
 

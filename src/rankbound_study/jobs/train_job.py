@@ -16,10 +16,8 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
-from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import plain_errors
 from rankbound.io.models import read_tensors, write_tensors
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
@@ -29,8 +27,7 @@ from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.training import PenalisedKeys, RankerKeys, TrainerSettings, TreeKeys
 from rankbound_study.data.contracts import RATES, SIDECARS, WEIGHTS, beside, read_table, with_key, write_table
 from rankbound_study.data.reader import count_repeats, read_distributions
-from rankbound_study.jobs.examples import FoldTraining, shifted
-from rankbound_study.jobs.models import Chosen, Fitted, build_model
+from rankbound_study.jobs.models import Chosen, Fitted, FoldTraining, build_model, shifted
 from rankbound_study.jobs.parts import (
     Inputs,
     StudyData,
@@ -41,45 +38,37 @@ from rankbound_study.jobs.parts import (
     prediction_rows,
     run_rows,
 )
-from rankbound_study.jobs.running import Shards, device_of, subnormals_as_zero, use_fixed_algorithms
+from rankbound_study.jobs.running import device_of, shards_of, subnormals_as_zero, use_fixed_algorithms
 from rankbound_study.vocabulary import SELECTIONS
 
 
-def job(options: str, out: Path, device: str, together: int, code: str, **inputs: Path | None) -> None:
-    """Run the step `job`: in one thread, with sums in a fixed order; jobs run in parallel instead."""
+def job(options: str, out: Path, device: str, together: int, code: str, **files: Path | None) -> None:
+    """Run the step `job`: train all folds and seeds; write `out`, with epochs, predictions and weights beside it.
+
+    It runs in one thread, with sums in a fixed order; jobs run in parallel instead. `together` trainings are trained as
+    a group (the last digits depend on it). Trainings that an interrupted run finished with the same options, data and
+    `code` (its digest) are taken from its shards.
+    """
     torch.set_num_threads(1)
     use_fixed_algorithms()
-    requested = known_job(options)
-    with subnormals_as_zero():
-        run_job(requested, Inputs(**inputs), out, device, together, code)  # type: ignore[arg-type]
-
-
-def known_job(options: str) -> TrainingJob:
-    """Return the job of the options; ConfigError before anything is read if a name in them is unknown."""
-    requested = TrainingJob.parse(options)
+    requested, inputs, where = TrainingJob.parse(options), Inputs(**files), device_of(device)  # type: ignore[arg-type]
+    # Unknown names are refused before anything is read.
     with plain_errors():
-        smooth = split_text(requested.loss, "loss")[0] not in KINDS
-        loss(requested.loss, requested.bounding, (requested.settings.temperature or 1.0) if smooth else 1.0)
-        _ = judge_of(requested), epoch_metrics(requested)
-    return requested
-
-
-def run_job(
-    job: TrainingJob, inputs: Inputs, out: Path, device: str = "auto", together: int = 1, code: str = ""
-) -> None:
-    """Train all folds and seeds of `job`; write runs to `out`, and epochs, predictions and weights beside it.
-
-    `together` trainings are trained as a group (the last digits depend on it). Trainings that an interrupted run
-    finished with the same options, data and `code` (its digest) are taken from its shards.
-    """
-    where = device_of(device)
+        _ = loss_of(requested, None), judge_of(requested), epoch_metrics(requested)
     # Shards of another device or grouping differ in the last digits: a result holds only one kind.
-    decided = json.dumps([job.requested, where.type, together, code])
-    with Shards(out, decided, inputs.paths()) as shards:
-        trainings = _Trainings(job, inputs, shards, where, together)
-        trainings.run()
-        trainings.assemble(out)
-        shards.remove()
+    decided = json.dumps([requested.requested, where.type, together, code])
+    with subnormals_as_zero(), shards_of(out, decided, inputs.paths()) as shards:
+        _Trainings(requested, inputs, shards, where, together).run(out)
+
+
+def loss_of(job: TrainingJob, distributions: Path | None) -> RankingLoss:
+    """Return the smooth, bounded loss of a metric, or another loss, which has neither bound nor temperature."""
+    if split_text(job.loss, "loss")[0] in KINDS:
+        return loss(job.loss, job.bounding)
+    temperature = job.settings.temperature or 1.0
+    if distributions is None:
+        return loss(job.loss, job.bounding, temperature)
+    return SmoothLoss(job.loss, job.bounding, temperature=temperature, tables=read_distributions(distributions))
 
 
 Rates = Mapping[tuple[int, int], float]
@@ -137,36 +126,28 @@ def in_groups(trials: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
 class _Trainings:
     """The trainings of a job; the data are read for the first one that no shard has."""
 
-    def __init__(self, job: TrainingJob, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
+    def __init__(self, job: TrainingJob, inputs: Inputs, shards: Path, device: torch.device, together: int) -> None:
         self._job, self._inputs, self._shards, self._device, self._together = job, inputs, shards, device, together
-        self._plan = Plan(job, count_repeats(inputs.instances))
 
-    def run(self) -> None:
-        """Train what no shard has; a grid of rates first, then the other seeds with the rates of their folds."""
-        with tqdm(total=self._plan.count, unit="training", disable=None, delay=1) as self._progress:
-            first = self._plan.first()
+    def run(self, out: Path) -> None:
+        """Train what no shard has, a grid of rates first, then the other seeds with the rates of their folds; join."""
+        plan, shards = Plan(self._job, count_repeats(self._inputs.instances)), self._shards
+        with tqdm(total=plan.count, unit="training", disable=None, delay=1) as self._progress:
+            first = plan.first()
             self._train(first)
-            self._train([trial for trial in self._plan.kept(self._chosen()[1]) if trial not in set(first)])
-
-    def _chosen(self) -> tuple[pa.Table, Rates]:
-        """Return the table of rates and those that are chosen; no rows and no rates for a job without a grid."""
-        return choose(read_table(self._shards.path(trial.files[RATES]), RATES) for trial in self._plan.first())
-
-    def assemble(self, out: Path) -> None:
-        """Join the shards of the job's trainings in its files."""
-        rates, chosen = self._chosen()
-        trials = self._plan.kept(chosen)
-        merged: dict[str, Tensor] = {}
-        for trial in trials:
-            merged |= read_tensors(self._shards.path(trial.files[WEIGHTS]))
-        write_tensors(merged, beside(out, WEIGHTS))
+            # No rows and no rates for a job without a grid.
+            rates, chosen = choose(read_table(shards / trial.files[RATES], RATES) for trial in first)
+            trials = plan.kept(chosen)
+            self._train([trial for trial in trials if trial not in set(first)])
+        weights = (read_tensors(shards / trial.files[WEIGHTS]) for trial in trials)
+        write_tensors({name: tensor for own in weights for name, tensor in own.items()}, beside(out, WEIGHTS))
         metadata = {"job": self._job.requested}
         write_table(rates, beside(out, f"{RATES}.parquet"), RATES, metadata=metadata)
         # The runs come last: if they exist, all other files do.
         for contract in ("predictions", "epochs", "runs"):
-            tables = [read_table(self._shards.path(trial.files[contract]), contract) for trial in trials]
-            path = out if contract == "runs" else beside(out, f"{contract}.parquet")
-            write_table(pa.concat_tables(tables), path, contract, metadata=metadata)
+            table = pa.concat_tables(read_table(shards / trial.files[contract], contract) for trial in trials)
+            place = out if contract == "runs" else beside(out, f"{contract}.parquet")
+            write_table(table, place, contract, metadata=metadata)
 
     @cached_property
     def _data(self) -> StudyData:
@@ -174,76 +155,63 @@ class _Trainings:
         return shifted(self._job, as_tested(self._job, read, self._inputs.test_instances))
 
     @cached_property
-    def _tables(self) -> DistributionTables | None:
-        return read_distributions(self._inputs.distributions) if self._inputs.distributions else None
+    def _loss(self) -> RankingLoss:
+        return loss_of(self._job, self._inputs.distributions)
 
     def _train(self, trials: Sequence[Trial]) -> None:
         for group in in_groups(trials, self._together):
-            if not all(self._shards.path(name).exists() for trial in group for name in trial.files.values()):
+            if not all((self._shards / name).exists() for trial in group for name in trial.files.values()):
                 members = ", ".join(f"{trial.fold} (seed {trial.seed})" for trial in group)
                 self._progress.set_description(f"{self._job.dataset} {self._job.name}, fold {members}")
-                self._train_group(group)
+                job, data = self._job.at(group[0].rate), self._data
+                places = [(trial.fold, data.instances.drawing(trial.seed)) for trial in group]
+                parts = {one: data.fold(*one, merge_validation=job.trains_on_validation) for one in set(places)}
+                trainings = [
+                    FoldTraining.of(job, data, parts[place], trial.fold, trial.seed)
+                    for trial, place in zip(group, places, strict=True)
+                ]
+                fitted = fit(job, data, trainings, self._loss)
+                for trial, (_, drawing), training, result in zip(group, places, trainings, fitted, strict=True):
+                    _keep(self._job, trial, drawing, training, result, self._shards)
             self._progress.update(len(group))
 
-    def _train_group(self, group: Sequence[Trial]) -> None:
-        job, data = self._job.at(group[0].rate), self._data
-        places = [(trial.fold, data.instances.drawing(trial.seed)) for trial in group]
-        parts = {place: data.fold(*place, merge_validation=job.trains_on_validation) for place in set(places)}
-        trainings = [
-            FoldTraining.of(job, data, parts[place], trial.fold, trial.seed)
-            for trial, place in zip(group, places, strict=True)
-        ]
-        fitted = fit(job, data, trainings, self._tables)
-        for trial, (_, drawing), training, result in zip(group, places, trainings, fitted, strict=True):
-            _keep(self._job, trial, drawing, training, result, self._shards)
 
-
-def _keep(job: TrainingJob, trial: Trial, drawing: int, training: FoldTraining, fitted: Fitted, shards: Shards) -> None:
+def _keep(job: TrainingJob, trial: Trial, drawing: int, training: FoldTraining, fitted: Fitted, shards: Path) -> None:
     key, test, by_kernel = job.key(trial.fold, trial.seed), training.parts.test, training.by_kernel(job)
-    chosen = sorted(fitted.chosen.items())
-    # Predictions and weights are those of the epoch that the protocol's tables show.
+    # Predictions, weights and rates are those of the epoch that the protocol's tables show.
     main = SELECTIONS[job.protocol]
+    chosen, judge = fitted.chosen[main], str(judge_of(job))
+    # The row of a rate of a grid.
+    rated = [epoch.metrics for epoch in fitted.epochs if epoch.number == chosen.epoch and trial.rate is not None]
+    rates = {
+        "learning_rate": pa.array([trial.rate] * len(rated), pa.float64()),
+        "epoch": pa.array([chosen.epoch] * len(rated), pa.int32()),
+        "score": pa.array([metrics[main][judge] for metrics in rated], pa.float64()),
+        "test_score": pa.array([metrics["test"][judge] for metrics in rated], pa.float64()),
+        "chosen": pa.array([False] * len(rated), pa.bool_()),
+    }
     tables = {
         "runs": pa.concat_tables(
             run_rows(key, name, drawing, choice.epoch, test, choice.scores, by_kernel=by_kernel)
-            for name, choice in chosen
+            for name, choice in sorted(fitted.chosen.items())
         ),
         "epochs": epoch_rows(key, fitted.epochs),
-        "predictions": prediction_rows(key, main, test, fitted.chosen[main].scores),
-        RATES: rate_rows(job, trial, fitted),
+        "predictions": prediction_rows(key, main, test, chosen.scores),
+        RATES: with_key(key, rates, RATES, len(rated)),
     }
     for contract, table in tables.items():
-        write_table(table, shards.path(trial.files[contract]), contract)
-    # By fold and seed.
-    weights, place = fitted.chosen[main].weights, f"fold-{trial.fold}/seed-{trial.seed}"
-    named = {f"{place}/{name}": tensor.cpu() for name, tensor in weights.items()}
-    write_tensors(named, shards.path(trial.files[WEIGHTS]))
+        write_table(table, shards / trial.files[contract], contract)
+    place = f"fold-{trial.fold}/seed-{trial.seed}"
+    named = {f"{place}/{name}": tensor.cpu() for name, tensor in chosen.weights.items()}
+    write_tensors(named, shards / trial.files[WEIGHTS])
 
 
-def fit(
-    job: TrainingJob,
-    data: StudyData,
-    trainings: Sequence[FoldTraining],
-    tables: DistributionTables | None,
-) -> list[Fitted]:
-    """Train the job's model on some folds and seeds; networks and factorisations are trained together."""
-    objective = _objective(job, tables)
+def fit(job: TrainingJob, data: StudyData, trainings: Sequence[FoldTraining], objective: RankingLoss) -> list[Fitted]:
+    """Fit the job's model on some folds and seeds: networks and factorisations together, by the library's trainer."""
     if isinstance(job.model, TreeKeys | PenalisedKeys | RankerKeys):
         from rankbound_study.jobs.fit_by_steps import fit_by_steps
 
-        fitted = [fit_by_steps(job, training, objective) for training in trainings]
-    else:
-        fitted = _fit_networks(job, data, trainings, objective)
-    return [result.completed(training) for result, training in zip(fitted, trainings, strict=True)]
-
-
-def _fit_networks(
-    job: TrainingJob,
-    data: StudyData,
-    trainings: Sequence[FoldTraining],
-    objective: RankingLoss,
-) -> list[Fitted]:
-    """Train with the library's trainer; the metric that judges the job selects epochs."""
+        return [fit_by_steps(job, training, objective) for training in trainings]
     learners = []
     for training in trainings:
         generator = training.generator(job)
@@ -264,30 +232,8 @@ def _fit_networks(
             learner.model.load_state_dict(selected.weights)
             scores = predict(learner.model, learner.scorer, training.parts.test)
             chosen[name] = Chosen(selected.epoch, scores, selected.weights)
-        fitted.append(Fitted(result.epochs, chosen))
+        fitted.append(Fitted.of(training, result.epochs, chosen))
     return fitted
-
-
-def _objective(job: TrainingJob, tables: DistributionTables | None) -> RankingLoss:
-    """Return the smooth, bounded loss of a metric, or another loss, which has neither bound nor temperature."""
-    if split_text(job.loss, "loss")[0] in KINDS:
-        return loss(job.loss, job.bounding)
-    return SmoothLoss(job.loss, job.bounding, temperature=job.settings.temperature or 1.0, tables=tables)
-
-
-def rate_rows(job: TrainingJob, trial: Trial, fitted: Fitted) -> pa.Table:
-    """Return the row of a training with a rate of a grid: its selected epoch, and the scores there; else no rows."""
-    part, judge = SELECTIONS[job.protocol], str(judge_of(job))
-    numbers = [fitted.chosen[part].epoch] if trial.rate is not None else []
-    at = {epoch.number: epoch.metrics for epoch in fitted.epochs}
-    columns = {
-        "learning_rate": pa.array([trial.rate] * len(numbers), pa.float64()),
-        "epoch": pa.array(numbers, pa.int32()),
-        "score": pa.array([at[number][part][judge] for number in numbers], pa.float64()),
-        "test_score": pa.array([at[number]["test"][judge] for number in numbers], pa.float64()),
-        "chosen": pa.array([False] * len(numbers), pa.bool_()),
-    }
-    return with_key(job.key(trial.fold, trial.seed), columns, RATES, len(numbers))
 
 
 def choose(tables: Iterable[pa.Table]) -> tuple[pa.Table, Rates]:

@@ -1,4 +1,4 @@
-"""VGG16 up to its second fully connected layer: 4096 features of a picture (Li and Wu section 4.2), chunk by chunk.
+"""VGG16 up to its second fully connected layer: 4096 features of a picture (Li and Wu section 4.2).
 
 Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (2015), configuration D.
 The parameters have the names of torchvision's published weights: `features.0.weight` .. `classifier.6.bias`.
@@ -17,10 +17,10 @@ from tqdm import tqdm
 from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound.io.models import read_tensors, write_tensors
 from rankbound.texts import derive_seed
-from rankbound_study.data.contracts import open_writer, origin, read_table, strings_to_arrow, to_arrow, write_table
+from rankbound_study.data.contracts import open_writer, origin, strings_to_arrow, to_arrow
 from rankbound_study.data.images import read_faces, read_pixels
 from rankbound_study.data.sources import RawFile, find_source
-from rankbound_study.jobs.running import Shards, device_of, use_fixed_algorithms
+from rankbound_study.jobs.running import device_of, use_fixed_algorithms
 from rankbound_study.vocabulary import VGG16_FILE
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
@@ -35,7 +35,7 @@ MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's red, green and blue in 0 .. 1: the weights expect pictures scaled by them."""
 
 SYNTHETIC = "synthetic-vgg16"
-CHUNK = 256  # number of pictures of a shard: the largest loss if a run is killed
+CHUNK = 256  # number of pictures in a row group of their features
 
 WHAT_IS_MISSING = (
     "The features of VGG16 (table 3, figure 5 of the study) need its published weights: run "
@@ -197,34 +197,26 @@ def read_weights(path: Path) -> VGG16:
         raise DataError(f"{path}: not the weights of VGG16 ({error}); delete it and make it again") from error
 
 
-def features(
-    images: Path, weights: Path, out: Path, side: int = INPUT_SIDE, device: str = "auto", code: str = ""
-) -> None:
+def features(images: Path, weights: Path, out: Path, side: int = INPUT_SIDE, device: str = "auto") -> None:
     """Run the step `features`: write those of all faces, one row group per chunk, with sums in a fixed order.
 
-    Chunks that an interrupted run made with the same `code` (its digest) are reused. Pictures are enlarged to `side`:
-    the published weights expect 224; the paper does not state its size.
+    Pictures are enlarged to `side`: the published weights expect 224; the paper does not state its size.
     """
     use_fixed_algorithms()
     where = device_of(device)
     model, faces = read_weights(weights).to(where), read_faces(images)
-    with Shards(out, f"{CHUNK} {side} {code}", [images, weights]) as shards:
-        chunks = {shards.path(f"chunk-{start:06}.parquet"): start for start in range(0, len(faces), CHUNK)}
-        if waiting := {path: start for path, start in chunks.items() if not path.exists()}:
-            pixels = read_pixels(images).reshape(len(faces), *faces.shape)
-            with tqdm(total=len(waiting) * CHUNK, unit="image", desc="features", disable=None) as progress:
-                for path, start in waiting.items():
-                    chunk = slice(start, start + CHUNK)
-                    # A copy: torch warns of read-only memory.
-                    seen = torch.from_numpy(pixels[chunk].copy())
-                    with torch.inference_mode():
-                        batches = (imagenet_images(batch.to(where), side) for batch in torch.split(seen, _BATCH))
-                        found = torch.cat([model(batch).cpu() for batch in batches]).numpy()
-                    values = pa.FixedSizeListArray.from_arrays(to_arrow(found.reshape(-1)), found.shape[1])
-                    table = pa.table({"face": strings_to_arrow(faces.names[chunk]), "features": values})
-                    write_table(table, path, "image-features")
-                    progress.update(CHUNK)
-        with open_writer(out, "image-features", origin(faces.metadata)) as write:
-            for path in chunks:
-                write(read_table(path, "image-features"))
-        shards.remove()
+    pixels = read_pixels(images).reshape(len(faces), *faces.shape)
+    with (
+        open_writer(out, "image-features", origin(faces.metadata)) as write,
+        tqdm(total=len(faces), unit="image", desc="features", disable=None) as progress,
+    ):
+        for start in range(0, len(faces), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            # A copy: torch warns of read-only memory.
+            seen = torch.from_numpy(pixels[chunk].copy())
+            with torch.inference_mode():
+                batches = (imagenet_images(batch.to(where), side) for batch in torch.split(seen, _BATCH))
+                found = torch.cat([model(batch).cpu() for batch in batches]).numpy()
+            values = pa.FixedSizeListArray.from_arrays(to_arrow(found.reshape(-1)), found.shape[1])
+            write(pa.table({"face": strings_to_arrow(faces.names[chunk]), "features": values}))
+            progress.update(len(seen))

@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from io import BufferedReader, BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -124,15 +123,12 @@ class Places:
         """Return a file by its path relative to the results; None if it is missing, no regular file, or elsewhere."""
         try:
             real = Path(os.path.realpath(os.path.normpath(self.results.absolute() / path)))
-            inside = any(real.is_relative_to(folder) for folder in self._real_folders)
+            folders = (os.path.realpath(folder) for folder in (self.results, self.data) if folder is not None)
+            inside = any(real.is_relative_to(folder) for folder in folders)
             return real if inside and real.is_file() else None
         except (OSError, ValueError):
             # Names that no file system has: too long, with a null byte.
             return None
-
-    @cached_property
-    def _real_folders(self) -> list[str]:
-        return [os.path.realpath(folder) for folder in (self.results, self.data) if folder is not None]
 
     def why_absent(self, path: str) -> str:
         """Return why there is no such file."""

@@ -4,7 +4,6 @@ It combines the records that still match the files with the configuration. It is
 against it on a machine where no step has run.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -132,13 +131,6 @@ def known_of(results: Path, config: Mapping[str, Any] | None = None) -> Manifest
     return replace(manifest, steps=tuple(steps), unrecorded=unrecorded, files_of_code=files_of_code)
 
 
-def contradicting_records(results: Path) -> list[str]:
-    """Return the names of records on disk that tell of the same run of a step as the manifest, but something else."""
-    path = results / MANIFEST
-    told = {(step.name, step.started): step for step in read_manifest(path).steps} if path.exists() else {}
-    return [one.name for one in records_in(results) if told.get((one.name, one.started), one) != one]
-
-
 def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = ("",)) -> None:
     """Compare the files of some folders in the results with the manifest.
 
@@ -163,11 +155,6 @@ def records_in(results: Path) -> Iterator[Record]:
     for path in sorted((results / RECORDS).rglob("*.json")):
         if not path.name.startswith("."):
             yield read_record(path)
-
-
-def config_digest(config: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a configuration's values, independent of the order of keys."""
-    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def restore_records(results: Path) -> int:
@@ -198,11 +185,6 @@ def restore_records(results: Path) -> int:
 def _files_of_code(results: Path, steps: Iterable[Record]) -> dict[str, dict[str, str]]:
     known = {sha256: read_code(results, sha256) for sha256 in sorted({step.code.sha256 for step in steps})}
     return {sha256: files for sha256, files in known.items() if files}
-
-
-def seeds_of(steps: Sequence[Record]) -> list[int]:
-    """Return all seeds of these steps."""
-    return sorted({seed for step in steps for seed in step.seeds})
 
 
 def _is_later(record: Record) -> bool:

@@ -37,22 +37,20 @@ T = TypeVar("T")
 SHOWN = 60
 """Number of characters shown of unexpected content."""
 
-UNFINISHED = ".unfinished"
-
 HIDDEN = ("run", "subcommand", "mirror")
 """Arguments that do not affect the result: where archives are, since their checksums are compared."""
 
 PACKAGES = tuple(Path(file).resolve().parent for file in (rankbound.__file__, rankbound_study.__file__))
 WORKFLOW = (":/Snakefile", ":/workflow")
 
-COMPUTING = (
-    *("torch", "numpy", "numba", "scipy", "polars", "pyarrow", "lightgbm", "sklearn", "safetensors", "PIL"),
-    *("libarchive", "matplotlib", "typst"),
-)
-"""Libraries that affect results: the names of their modules."""
-
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "PIL": "pillow", "libarchive": "libarchive-c"}
-"""Modules -> the distributions that have other names."""
+COMPUTING = {
+    **{name: name for name in ("torch", "numpy", "numba", "scipy", "polars", "pyarrow", "lightgbm", "safetensors")},
+    **{name: name for name in ("matplotlib", "typst")},
+    "sklearn": "scikit-learn",
+    "PIL": "pillow",
+    "libarchive": "libarchive-c",
+}
+"""Modules of libraries that affect results -> their distributions."""
 
 SWITCHES = (
     *("ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "MKL_CBWR", "MKL_NUM_THREADS", "NUMBA_CPU_FEATURES"),
@@ -72,7 +70,6 @@ _FOLDERS = {
 """The packages' folders, as they are named and as they are, and where the name of a file in them begins."""
 
 _noted: dict[str, str] = {}
-_watching: list[bool] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +116,6 @@ class Machine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
-    """An attempt that did not finish; the result may include parts of it."""
-
-    started: str
-    machine: Machine
-
-
-@dataclass(frozen=True, kw_only=True)
 class Record:
     """A step that succeeded. Paths are relative to the results folder, with slashes.
 
@@ -146,7 +135,6 @@ class Record:
         seconds: duration.
         cpu_seconds: processor time of its process, from the start of Python on; 0 in records of older versions.
         peak_mib: peak memory, if the system reports it.
-        attempts: earlier attempts that were killed or failed.
     """
 
     schema: Literal["rankbound.step/1"] = "rankbound.step/1"
@@ -164,7 +152,6 @@ class Record:
     seconds: float
     peak_mib: float | None
     cpu_seconds: float = 0.0
-    attempts: tuple[Attempt, ...] = ()
 
     def __post_init__(self) -> None:
         if self.ended.tzinfo is None:
@@ -186,7 +173,7 @@ def read_record(path: Path) -> Record:
 
 
 def read_json(kind: type[T], path: Path, remedy: str) -> T:
-    """Read a JSON file into a dataclass or a tuple of them; DataError if keys or types are not as annotated."""
+    """Read a JSON file into a dataclass; DataError if keys or types are not as annotated."""
     from pydantic import ValidationError
 
     try:
@@ -223,13 +210,12 @@ def read_code(results: Path, sha256: str) -> dict[str, str]:
     return files if digest(files) == sha256 else {}
 
 
+@cache
 def watch() -> None:
     """Note every file of the packages from now on, and those of the modules that are loaded already."""
-    if not _watching:
-        _watching.append(True)
-        sys.addaudithook(_note)
-        for module in list(sys.modules.values()):
-            _note("open", (getattr(module, "__file__", None),))
+    sys.addaudithook(_note)
+    for module in list(sys.modules.values()):
+        _note("open", (getattr(module, "__file__", None),))
 
 
 def loaded_files() -> dict[str, str]:
@@ -263,8 +249,7 @@ def recorded(
 ) -> Iterator[None]:
     """Leave a record of the block's step under `folder`, which is in the results folder.
 
-    Every step has a separate file, named after its first output. A step without output files leaves none; a failed step
-    leaves a note of the attempt for the next one.
+    Every step has a separate file, named after its first output. A step that fails, or writes no files, leaves none.
     """
     out = getattr(arguments, "out", None)
     target = out[0] if isinstance(out, list) and out else out
@@ -277,15 +262,7 @@ def recorded(
     watch()
     results = folder.parent
     name = _place(target, results)
-    path = folder / f"{name}.json"
-    note = path.with_name(f"{path.stem}{UNFINISHED}")
-    earlier: tuple[Attempt, ...] = ()
-    # If the step was killed while it wrote this, on an unreliable file system, nothing is known of the attempt.
-    with suppress(DataError):
-        earlier = read_json(tuple[Attempt, ...], note, "delete it") if note.exists() else ()
-    attempt = Attempt(started=datetime.now(UTC).isoformat(timespec="microseconds"), machine=machine())
-    write_text(note, json.dumps([asdict(noted) for noted in (*earlier, attempt)]) + "\n")
-    ran, began = code(), time.monotonic()
+    started, ran, began = datetime.now(UTC).isoformat(timespec="microseconds"), code(), time.monotonic()
     with written() as files:
         yield
     loaded = loaded_files()
@@ -304,16 +281,14 @@ def recorded(
         versions=versions(),
         switches={name: os.environ[name] for name in SWITCHES if name in os.environ},
         machine=machine(),
-        started=attempt.started,
+        started=started,
         seconds=round(time.monotonic() - began, 6),
         cpu_seconds=round(time.process_time(), 6),
         peak_mib=peak_memory(),
-        attempts=earlier,
     )
     if not (listed := code_file(results, ran.sha256)).exists():
         write_text(listed, listing(loaded))
-    write_text(path, f"{record.to_json()}\n")
-    note.unlink(missing_ok=True)
+    write_text(folder / f"{name}.json", f"{record.to_json()}\n")
 
 
 def code() -> Code:
@@ -333,9 +308,8 @@ def code() -> Code:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the loaded libraries of `COMPUTING`."""
     loaded = {"python": platform.python_version(), "rankbound": __version__}
-    for module in COMPUTING:
+    for module, name in COMPUTING.items():
         if module in sys.modules:
-            name = DISTRIBUTIONS.get(module, module)
             try:
                 loaded[name] = version(name)
             except PackageNotFoundError:

@@ -4,7 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,15 +14,12 @@ from rankbound.texts import LONGEST, printable, quantity, shortened
 from rankbound_study.config.study import Study
 from rankbound_study.options import as_json
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, Places, hidden_files, result_files
-from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of
+from rankbound_study.provenance.manifest import Manifest, known_of, read_manifest, records_in
 from rankbound_study.provenance.records import digest, file_here
 from rankbound_study.vocabulary import EXPERIMENTS
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "origin", "record", "config")
-"""Kinds of findings that are differences from the provenance."""
-
-OPEN = ("code", "unchecked", "unrecorded")
-"""Kinds that cannot be decided: another package than here, a missing file, a file without a record."""
+"""Kinds of findings that are differences from the provenance; the others cannot be decided here."""
 
 RAW = "raw"
 """Folder of raw archives in the data folder: the steps that read one compare its content with known checksums."""
@@ -30,13 +27,10 @@ RAW = "raw"
 SHOWN = 3
 """Number of files named in one finding."""
 
-FLAGS = ("seed", "side", "size")
-"""Flags that some steps have instead of options."""
-
 
 @dataclass(frozen=True)
 class Deviation:
-    """A deviation from the record: its kind (of `DIFFERS` or `OPEN`), its subject, and what was found."""
+    """A deviation from the record: its kind, its subject, and what was found."""
 
     kind: str
     subject: str
@@ -45,11 +39,12 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of a check: what was checked, how much is as recorded, and what is not."""
+    """The result of a check: how many files and inputs are as recorded, and what is not."""
 
     manifest: Manifest
-    checked: Mapping[str, int] = field(default_factory=dict)
-    findings: tuple[Deviation, ...] = ()
+    files: int
+    inputs: int
+    findings: tuple[Deviation, ...]
 
     def holds(self, *, strict: bool) -> bool:
         """Return whether nothing differs and, with `strict`, nothing is undecided."""
@@ -77,26 +72,31 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
     differing = {finding.subject for finding in (*files, *inputs) if finding.kind in DIFFERS}
     unchecked = {finding.subject for finding in inputs if finding.kind == "unchecked"}
     read = {path for step in manifest.steps for path in step.inputs if path not in inside}
+    told = {(step.name, step.started): step for step in read_manifest(results / MANIFEST).steps}
+    contradicting = [one.name for one in records_in(results) if told.get((one.name, one.started), one) != one]
+    if config is None:
+        of_config = []
+    elif not manifest.config:
+        of_config = [Deviation("unchecked", "configuration", f"none is recorded in {MANIFEST}")]
+    else:
+        pairs = _differing(manifest.config, config, "nothing")
+        # The archives' origin is not part of a study: their content is checked.
+        of_config = [Deviation("config", key, f"found {b}, recorded {a}") for key, a, b in pairs if key != "mirror"]
     of_record = f"its record says something else than {MANIFEST} of the same run of the step"
     of_unrecorded = "its checksum is known, but not the step that made it"
     of_hidden = "hidden, or left by a training that was ended: no result"
-    checked = {
-        "files": len(set(inside) - differing),
-        "inputs": len(read - differing - unchecked),
-        "steps": len(manifest.steps),
-    }
-    findings = [
+    findings = (
         *_origins(manifest, study),
-        *(Deviation("record", name, of_record) for name in contradicting_records(results)),
+        *(Deviation("record", name, of_record) for name in contradicting),
         *files,
         *inputs,
-        *([] if config is None else _config(manifest, config)),
+        *of_config,
         *_options(manifest, study),
         *_code(manifest),
         *(Deviation("unrecorded", path, of_unrecorded) for path in sorted(manifest.unrecorded)),
         *(Deviation("unchecked", path, of_hidden) for path in hidden_files(results)),
-    ]
-    return Verification(manifest, checked, tuple(findings))
+    )
+    return Verification(manifest, len(set(inside) - differing), len(read - differing - unchecked), findings)
 
 
 def _files(places: Places, manifest: Manifest, inside: Mapping[str, Checksum]) -> Iterator[Deviation]:
@@ -132,16 +132,6 @@ def _inputs(places: Places, manifest: Manifest) -> Iterator[Deviation]:
                 yield Deviation("input", path, "its content has changed")
 
 
-def _config(manifest: Manifest, config: Mapping[str, Any]) -> Iterator[Deviation]:
-    if not manifest.config:
-        yield Deviation("unchecked", "configuration", f"none is recorded in {MANIFEST}")
-        return
-    for key, recorded, found in _differing(manifest.config, config, "nothing"):
-        # The archives' origin is not part of a study: their content is checked.
-        if key != "mirror":
-            yield Deviation("config", key, f"found {found}, recorded {recorded}")
-
-
 def _options(manifest: Manifest, study: Study | None) -> Iterator[Deviation]:
     """Compare the recorded options of steps with those that the recorded configuration requests.
 
@@ -154,19 +144,19 @@ def _options(manifest: Manifest, study: Study | None) -> Iterator[Deviation]:
     requests = study.requests.items() if study else ()
     requested = {_from_results(path, config): json.loads(as_json(request.options)) for path, request in requests}
     for step in manifest.steps:
-        options, planted = step.arguments.get("options"), step.arguments.get("planted")
-        flags = {key: str(step.arguments[key]) for key in FLAGS if key in step.arguments}
-        recorded = flags | ({"planted": planted} if planted else {})
-        recorded |= options if isinstance(options, Mapping) else {}
+        recorded = step.arguments.get("options")
+        recorded = recorded if isinstance(recorded, Mapping) else {}
         wanted = next((requested[path] for path in step.outputs if path in requested), None)
         if wanted is None:
             # No single path tells the options of results; of other steps, nothing is known.
             is_result = step.subcommand in ("table", "figure", "claims") and config.get("protocols")
             known = {"protocol": config["protocols"][0], "study": config.get("study")} if is_result else {}
             wanted = {**recorded, **{key: value for key, value in known.items() if key in recorded}}
-        texts = {key: str(wanted[key]) for key in flags if key in wanted}
-        # Flags that the configuration leaves to their defaults are not requested.
-        wanted = {**{key: recorded[key] for key in flags}, **wanted, **texts}
+        elif not recorded:
+            # Some steps have a flag for each option, whose value may be a text.
+            flags = {key: step.arguments[key] for key in (*wanted, "planted") if key in step.arguments}
+            same = [key for key, value in flags.items() if key in wanted and str(value) == str(wanted[key])]
+            recorded = {**flags, **{key: wanted[key] for key in same}}
         if step.outputs and recorded != wanted:
             pairs = _differing(recorded, wanted, "unset")
             found = ", ".join(f"{key} {was} instead of {expected}" for key, was, expected in pairs)
@@ -244,14 +234,14 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
 
 def report_text(report: Verification, *, strict: bool, config_checked: bool) -> str:
     """Return the counts of what is as recorded, a line per deviation, and the verdict."""
-    counts, manifest, findings = report.checked, report.manifest, report.findings
-    study = manifest.config.get("study", "unknown study")
+    manifest, findings = report.manifest, report.findings
     differing = sum(finding.kind == "config" for finding in findings)
     of_config = f"differs in {quantity(differing, 'key')}" if differing else "as recorded"
     lines = [
-        f"{study}: {quantity(counts['steps'], 'step')}, recorded until {manifest.created[:19]} UTC",
-        f"  files   {counts['files']} as recorded",
-        f"  inputs  {counts['inputs']} as recorded",
+        f"{manifest.config.get('study', 'unknown study')}: {quantity(len(manifest.steps), 'step')}, recorded until "
+        f"{manifest.created[:19]} UTC",
+        f"  files   {report.files} as recorded",
+        f"  inputs  {report.inputs} as recorded",
         f"  config  {of_config if config_checked else 'not checked: name it with --config'}",
     ]
     for title, differs in (("differs:", True), ("undecided:", False)):
@@ -260,7 +250,6 @@ def report_text(report: Verification, *, strict: bool, config_checked: bool) -> 
         for kind in kinds:
             lines += [f"  {kind:<11}{one.subject}: {one.text}" for one in findings if one.kind == kind]
     count = sum(finding.kind in DIFFERS or strict for finding in findings)
-    number = "nothing differs" if not count else "1 difference" if count == 1 else f"{count} differences"
-    lines += ["", f"{number} from what was recorded"]
+    lines += ["", f"{quantity(count, 'difference') if count else 'nothing differs'} from what was recorded"]
     # Names are from files that others may have made: none of them breaks a line.
     return "\n".join(shortened(printable(line), LONGEST) for line in lines)

@@ -4,6 +4,7 @@ import json
 import platform
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from rankbound_study.config.data_sets import FULL, GRADED, OWN, POPULARITY, Data
 from rankbound_study.data.contracts import DATASET_KEY, LEFT_OUT_KEY, read_metadata
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.provenance.checksums import MANIFEST
-from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
+from rankbound_study.provenance.manifest import Manifest
 from rankbound_study.provenance.records import Record
 from rankbound_study.report.blocks import DASH, Cell, Layout, Paragraph, ReportSection, TableBlock
 from rankbound_study.report.tables.protocols import option_text
@@ -205,8 +206,7 @@ def _recorded(manifest: Manifest) -> Iterator[TableBlock]:
 
     rows = [(*key, f"{len(ran)}", _clock(step.seconds for step in ran)) for key, ran in _grouped(steps, machine)]
     instructions = sorted({step.machine.instructions for step in steps} - {""})
-    tried = sum(bool(step.attempts) for step in steps)
-    yield Layout.of(FILE, "machines", instructions=instructions, tried=tried).of_texts(rows)
+    yield Layout.of(FILE, "machines", instructions=instructions).of_texts(rows)
     versions: dict[str, set[str]] = {}
     for name, number in (pair for step in steps for pair in step.versions.items()):
         versions.setdefault(name, set()).add(number)
@@ -233,8 +233,9 @@ def _code_rows(manifest: Manifest) -> Iterator[tuple[str, str]]:
     last = max((step.ended for step in steps), default=None)
     ended = "" if last is None else last.isoformat(timespec="seconds")[:19]
     yield "study", str(manifest.config.get("study", DASH))
-    yield "configuration, SHA-256", config_digest(manifest.config)
-    yield "seeds", ", ".join(map(str, seeds_of(steps))) or DASH
+    # Of its values, whatever the order of keys.
+    yield "configuration, SHA-256", sha256(json.dumps(manifest.config, sort_keys=True).encode()).hexdigest()
+    yield "seeds", ", ".join(map(str, sorted({seed for step in steps for seed in step.seeds}))) or DASH
     yield "steps", f"{len(steps)}, from {steps[0].started[:19]} to {ended} (UTC)" if steps else "no records"
     yield "files without a record", str(len(manifest.unrecorded))
     for code, ran in _grouped(steps, lambda step: replace(step.code, sha256="")):
