@@ -63,7 +63,7 @@ def test_every_claim_has_one_row_in_the_order_of_their_weight(folder: Path) -> N
     assert (decided["T03"], decided["T19"], decided["T23"]) == (CONFIRMED, REFUTED, NOT_RUN)
     assert set(table.filter(verdict=NOT_RUN)["id"]) <= {claim.id for claim in CLAIMS if claim.kind == "empirical"}
     with pytest.raises(MissingEvidence, match="no runs: no file of them was given"):
-        Evidence("thesis").ratios("movielens")
+        Evidence("thesis").columns("movielens")
 
 
 def test_the_registry_has_groups_deciders_sentences_and_known_rules() -> None:

@@ -19,7 +19,7 @@ from rankbound_study.claims.effects import (
     KINDS,
     OTHER_SEEDS,
     SAME_LOSS,
-    effects,
+    Effects,
     of_halves,
     pooled,
     regimes,
@@ -76,7 +76,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
 
 
 def test_means_are_the_planted_ones_and_two_readings_are_one_data_set(evidence: Evidence, tmp_path: Path) -> None:
-    found = {(kind, loss): one for kind, loss, one in effects(evidence).means()}
+    found = {(kind, loss): one for kind, loss, one in Effects(evidence).means()}
     assert set(found) == {(kind, loss) for kind in KINDS for loss in (EVERY, "nDCG", "AP", "nRBP")}
     rise = found["affine", "AP"]
     assert rise.n == 9, "three boundings on three data sets"
@@ -90,7 +90,7 @@ def test_means_are_the_planted_ones_and_two_readings_are_one_data_set(evidence: 
     runs = pl.read_parquet(evidence.runs)
     again = runs.filter(pl.col("dataset") == "mq2008-label1").with_columns(dataset=pl.lit("mq2008-label2"))
     pl.concat([runs, again]).write_parquet(tmp_path / "runs.parquet")
-    both = effects(replace(evidence, runs=tmp_path / "runs.parquet"))
+    both = Effects(replace(evidence, runs=tmp_path / "runs.parquet"))
     assert len(both.contrasts) == 4 * 10
     assert {one.n for kind, loss, one in both.means() if (kind, loss) == ("affine", "AP")} == {9}
 

@@ -27,7 +27,6 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations, product
 
 import numpy as np
@@ -37,19 +36,7 @@ import rankbound as rb
 from rankbound.compare import Pair
 from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws, over_units, percentiles
-from rankbound_study.claims.evidence import (
-    KEY,
-    Cell,
-    Contrast,
-    Evidence,
-    contrast,
-    is_distinct,
-    judge,
-    kept_units,
-    pair,
-    repeats,
-    scores,
-)
+from rankbound_study.claims.evidence import KEY, Cell, Evidence, contrast, is_distinct, judge, kept_units, repeats
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.data_sets import DataSet, SampledName
@@ -132,29 +119,26 @@ def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
     topic within one training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
     """
     random = np.random.default_rng(0)
-    sources = sorted({cell.column.source for cell in pairs})
-    names = {
-        source: sorted({unit for cell, one in pairs.items() if cell.column.source == source for unit in one.units})
-        for source in sources
-    }
-    drawn = {source: draws(random, len(names[source]), RESAMPLES) for source in sources}
-    places = {source: {name: place for place, name in enumerate(names[source])} for source in sources}
+    units: dict[str, set[str]] = {}
+    for cell, one in pairs.items():
+        units.setdefault(cell.column.source, set()).update(one.units)
+    places = {source: {name: place for place, name in enumerate(sorted(units[source]))} for source in sorted(units)}
+    drawn = {source: draws(random, len(of_source), RESAMPLES) for source, of_source in places.items()}
     of_trainings: dict[object, Floats] = {}
-    means = np.empty((RESAMPLES, len(pairs)))
-    for number, (cell, one) in enumerate(pairs.items()):
+    means = []
+    for cell, one in pairs.items():
         differences = one.a - one.b
         trained = any_over(np.isfinite(differences), 0)
         key = (cell.column, trained.tobytes())
         if key not in of_trainings:
             of_trainings[key] = _drawn_trainings(random, trained, one.drawings)
-        source = cell.column.source
-        topics = drawn[source][:, [places[source][name] for name in one.units]]
+        topics = drawn[cell.column.source][:, [places[cell.column.source][name] for name in one.units]]
         lists = any_over(np.isfinite(differences), 2)
         weighted = np.nan_to_num(differences) / np.maximum(lists.sum(1), 1)[:, None, None]
         sums = topics @ weighted.reshape(len(weighted), -1)
         weights = of_trainings[key].reshape(RESAMPLES, -1)
-        means[:, number] = (sums * weights).sum(1) / np.maximum(topics.sum(1), 1)
-    return means
+        means.append((sums * weights).sum(1) / np.maximum(topics.sum(1), 1))
+    return np.stack(means, 1) if means else np.empty((RESAMPLES, 0))
 
 
 FEWEST_DRAWINGS = 5
@@ -177,30 +161,38 @@ def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings:
     return found
 
 
-@dataclass(frozen=True)
+NAME, MEANS = "table_effects", "table_effects_means"
+
+CELL_COLUMNS = schema(
+    "text: dataset; int8: nsr; text: loss bounding metric; float: effect low high margin p_holm; "
+    "flag: alike; int: n_topics"
+)
+MEAN_COLUMNS = schema("text: bounds loss; int: n; float: mean low high between new_low new_high")
+
+
 class Effects:
-    """The scores of all cells, with and without bounding."""
+    """The scores of all cells of a study whose bounded and unbounded losses ran and trained, and their differences.
 
-    pairs: Mapping[Cell, Pair]
+    Attributes:
+        pairs: the scores with and without bounding.
+        contrasts: the effect of every cell, bounded minus unbounded.
+    """
 
-    @cached_property
-    def contrasts(self) -> Mapping[Cell, Contrast]:
-        """The effect of every cell: bounded minus unbounded."""
-        return {cell: contrast(one) for cell, one in self.pairs.items()}
-
-    @cached_property
-    def p_values(self) -> Mapping[Cell, float]:
-        """The p-values of no effect, after Holm's correction over all cells."""
-        return adjusted({cell: one.estimate.p_value() for cell, one in self.contrasts.items()})
-
-    @cached_property
-    def covariance(self) -> Floats:
-        """The covariance matrix of the cells' errors."""
-        return np.atleast_2d(np.cov(resampled_means(self.pairs), rowvar=False))
+    def __init__(self, evidence: Evidence) -> None:
+        self.pairs: dict[Cell, Pair] = {}
+        for loss, column, bounding in product(LOSSES, evidence.data_sets, BOUNDED):
+            if is_distinct(loss, bounding):
+                cell = Cell(loss, bounding, column, judge(loss))
+                with suppress(MissingEvidence):
+                    self.pairs[cell] = evidence.pair(cell)
+        self.contrasts = {cell: contrast(one) for cell, one in self.pairs.items()}
 
     def means(self) -> Iterator[tuple[str, str, Pooled]]:
         """Yield a kind of bounds, a loss (or `EVERY`), and their mean effect, for groups of two or more cells."""
         cells, (first, second) = list(self.contrasts), _READINGS
+        if len(cells) < 2:
+            return
+        covariance = np.cov(resampled_means(self.pairs), rowvar=False)
         names = {cell.column.dataset for cell in cells}
         # Of two readings of the same queries, the second does not count.
         again = {name for name in names if name.endswith(second) and name.removesuffix(second) + first in names}
@@ -212,47 +204,26 @@ class Effects:
             ]
             if len(chosen) > 1:
                 effects = np.array([self.contrasts[cells[place]].mean for place in chosen])
-                yield kind, loss, pooled(effects, self.covariance[np.ix_(chosen, chosen)])
+                yield kind, loss, pooled(effects, covariance[np.ix_(chosen, chosen)])
 
+    def cells_table(self) -> pl.DataFrame:
+        """Return a row per cell; p-values have Holm's correction over all cells."""
+        p_values = adjusted({cell: one.estimate.p_value() for cell, one in self.contrasts.items()})
+        rows = [
+            (*column, loss, bounding, metric, *one.measured, one.margin, p_values[cell], one.is_alike, one.n)
+            for cell, one in self.contrasts.items()
+            for loss, bounding, column, metric in (cell,)
+        ]
+        return pl.DataFrame(rows, schema=CELL_COLUMNS, orient="row").with_columns(pl.col("margin").fill_nan(None))
 
-def effects(evidence: Evidence) -> Effects:
-    """Return all cells of a study whose bounded and unbounded losses ran and trained."""
-    pairs = {}
-    for loss, column, bounding in product(LOSSES, evidence.data_sets, BOUNDED):
-        if is_distinct(loss, bounding):
-            cell = Cell(loss, bounding, column, judge(loss))
-            with suppress(MissingEvidence):
-                pairs[cell] = pair(evidence, cell)
-    return Effects(pairs)
-
-
-NAME, MEANS = "table_effects", "table_effects_means"
-
-CELL_COLUMNS = schema(
-    "text: dataset; int8: nsr; text: loss bounding metric; float: effect low high margin p_holm; "
-    "flag: alike; int: n_topics"
-)
-MEAN_COLUMNS = schema("text: bounds loss; int: n; float: mean low high between new_low new_high")
-
-
-def cells_table(found: Effects) -> pl.DataFrame:
-    """Return a row per cell."""
-    rows = [
-        (*column, loss, bounding, metric, *one.measured, one.margin, found.p_values[cell], one.is_alike, one.n)
-        for cell, one in found.contrasts.items()
-        for loss, bounding, column, metric in (cell,)
-    ]
-    return pl.DataFrame(rows, schema=CELL_COLUMNS, orient="row").with_columns(pl.col("margin").fill_nan(None))
-
-
-def means_table(found: Effects) -> pl.DataFrame:
-    """Return a row per kind of bounds and loss."""
-    rows = [
-        (kind, loss, one.n, one.estimate.mean, *one.interval, one.between, *one.of_new_cell)
-        for kind, loss, one in (found.means() if len(found.pairs) > 1 else ())
-    ]
-    table = pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row")
-    return table.with_columns(pl.col("new_low", "new_high").fill_nan(None))
+    def means_table(self) -> pl.DataFrame:
+        """Return a row per kind of bounds and loss."""
+        rows = [
+            (kind, loss, one.n, one.estimate.mean, *one.interval, one.between, *one.of_new_cell)
+            for kind, loss, one in self.means()
+        ]
+        table = pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row")
+        return table.with_columns(pl.col("new_low", "new_high").fill_nan(None))
 
 
 SAME_LOSS, OTHER_SEEDS = "one loss, up to a factor", "one loss, other seeds"
@@ -274,17 +245,14 @@ def replicas_table(evidence: Evidence) -> pl.DataFrame:
     rows = []
     for column, loss in product(evidence.data_sets, LOSSES):
         known: list[tuple[str, str, str, Pair]] = []
-        same: set[str] = set()
         for one, other in combinations([name for name in AFFINE if repeats(loss, name)], 2):
             with suppress(MissingEvidence):
-                both = pair(evidence, Cell(loss, one, column, judge(loss)), other)
-                known.append((SAME_LOSS, one, other, both))
-                if np.array_equal(both.a, both.b, equal_nan=True):
-                    same.add(other)
+                known.append((SAME_LOSS, one, other, evidence.pair(Cell(loss, one, column, judge(loss)), other)))
+        same = {other for *_, other, both in known if np.array_equal(both.a, both.b, equal_nan=True)}
         known = [row for row in known if row[2] not in same]
         for bounding in [name for name in BOUNDINGS if name not in same]:
             with suppress(MissingEvidence):
-                found = scores(evidence, judge(loss), loss, column)
+                found = evidence.scores(judge(loss), loss, column)
                 halves = of_halves(found.pair(bounding, bounding)) if bounding in found.systems else None
                 if halves is not None:
                     known.append((OTHER_SEEDS, bounding, bounding, halves))

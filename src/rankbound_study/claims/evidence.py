@@ -35,182 +35,6 @@ from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSE
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "n", "p", "epoch")
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """The files of a results folder.
-
-    Attributes:
-        study: the study's name in its runs.
-        runs, epochs: all runs, and the measurements of every epoch.
-        experiments, experiment_epochs: the same for the experiments.
-        predictions, weights: the files of the methods that were trained on pictures.
-        images: the pictures, with their ages.
-        with_untrained: keep the runs of models that did not train.
-        left_out: descriptions of those that one claim asked for and that are left out (see `for_one_claim`).
-    """
-
-    study: str
-    runs: Path | None = None
-    epochs: Path | None = None
-    experiments: Path | None = None
-    experiment_epochs: Path | None = None
-    predictions: tuple[Path, ...] = ()
-    weights: tuple[Path, ...] = ()
-    images: Path | None = None
-    with_untrained: bool = False
-    left_out: set[str] = field(default_factory=set, compare=False, repr=False)
-
-    def for_one_claim(self) -> "Evidence":
-        """Return the same results with an empty `left_out`, in which they note what they leave out of one claim."""
-        # Read once for all claims: the copy keeps it.
-        assert self._untrained is not None
-        own = copy(self)
-        object.__setattr__(own, "left_out", set())
-        return own
-
-    def of_all_trainings(self) -> "Evidence":
-        """Return the same results with those of models that did not train, for claims about training itself."""
-        return replace(self, with_untrained=True)
-
-    def trained(self, loss: str, bounding: str, *columns: DataSet) -> bool:
-        """Return False, and note it in `left_out`, if a training of the study's own on these data did not train."""
-        if not len(self._untrained):
-            return True
-        own = self._untrained.filter(study=self.study, protocol=HONEST, loss=loss, bounding=bounding)
-        found = [one for one in columns if len(own.filter(self._is_on(one)))]
-        self.left_out.update(_described(loss, bounding, one) for one in found)
-        return not found
-
-    def cell(self, column: DataSet, *, selection: str = SELECTIONS[HONEST], study: str = "") -> pl.LazyFrame:
-        """Scan the rows of one data set, of trained models and controls.
-
-        Args:
-            column: the data set, by its name in claims: `movielens`, `mq2008-label1`, `aaf`.
-            selection: the part that picked the epoch.
-            study: a study other than the evidence's own, such as `neural` for the comparisons.
-
-        Raises:
-            MissingEvidence: there are no such rows.
-        """
-        picked = (pl.col("selection") == selection) | (pl.col("loss") == "none")
-        rows = self._scan(self.runs, "runs").filter(self._is_of(study or self.study), self._is_on(column), picked)
-        if rows.select(pl.len()).collect().item() == 0:
-            ratio = "" if column.nsr is None else f" at NSR {column.nsr}"
-            lacking = f"no {HONEST} runs on {column.dataset}{ratio}"
-            raise MissingEvidence(f"{lacking}: protocols and datasets of the configuration leave them out")
-        return self._that_trained(rows)
-
-    def epochs_of(self, column: DataSet) -> pl.LazyFrame:
-        """Scan the epochs of the study's own honest trainings on a data set."""
-        return self._scan(self.epochs, "epochs").filter(self._is_on(column), self._is_of(self.study))
-
-    def varied(self, experiment: str, column: DataSet) -> dict[str, pl.LazyFrame]:
-        """Scan the rows of every variant of an experiment on a data set, by the variant's name (`f16`).
-
-        The same models under the study's own settings are in `cell`.
-
-        Raises:
-            MissingEvidence: the experiment did not run there.
-            Untrained: it ran, but none of its models trained.
-        """
-        found = self.variants(experiment, column)
-        if not found:
-            if self.note_untrained(experiment, column):
-                raise Untrained(f"The experiment {experiment} ran on {column}, but no model trained")
-            raise MissingEvidence(f"the experiment {experiment} did not run on {column.dataset}: see config.yaml")
-        return {name: rows.filter(pl.col("selection") == SELECTIONS[HONEST]) for name, rows in found.items()}
-
-    def variants(self, experiment: str, column: DataSet, *, of_epochs: bool = False) -> dict[str, pl.LazyFrame]:
-        """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run.
-
-        Without a name of an experiment, the variants are those of all, by `factors-f16`.
-
-        Variants none of whose models trained are left out, and noted in `left_out`.
-        """
-        path = self.experiment_epochs if of_epochs else self.experiments
-        rows = self._scan(path, "experiments").filter(self._is_in(experiment), self._is_on(column))
-        rows = self._that_trained(rows)
-        self.note_untrained(experiment, column)
-        names = rows.select("study").unique().sort("study").collect()["study"].to_list()
-        start = self._start(experiment)
-        return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
-
-    def note_untrained(self, experiment: str, column: DataSet) -> list[str]:
-        """Note in `left_out` the jobs of an experiment with a training that did not train; return their names."""
-        if not len(self._untrained):
-            return []
-        own, start = self._untrained.filter(self._is_in(experiment), self._is_on(column)), self._start(experiment)
-        jobs = own.select("study", "loss", "bounding").rows()
-        names = [_described(loss, bounding, column, study.removeprefix(start)) for study, loss, bounding in jobs]
-        self.left_out.update(names)
-        return names
-
-    def untrained(self) -> list[str]:
-        """Return the names of all jobs with a training that did not train."""
-        jobs = self._untrained.select("loss", "bounding", "dataset", "nsr_test").unique().rows()
-        return sorted(_described(loss, bounding, DataSet(*column)) for loss, bounding, *column in jobs)
-
-    def _start(self, experiment: str) -> str:
-        return f"{self.study}{VARIANT}{experiment}-" if experiment else f"{self.study}{VARIANT}"
-
-    def _is_in(self, experiment: str) -> pl.Expr:
-        return pl.col("study").str.starts_with(self._start(experiment))
-
-    def _is_of(self, study: str) -> pl.Expr:
-        return (pl.col("study") == study) & (pl.col("protocol") == HONEST)
-
-    def _is_on(self, column: DataSet) -> pl.Expr:
-        return (pl.col("dataset") == self._named(column.dataset)) & pl.col("nsr_test").eq_missing(pl.lit(column.nsr))
-
-    def ratios(self, dataset: str) -> list[int]:
-        """Return the negative sampling ratios of the study's honest trainings on a data set of ratings; 0 is none."""
-        name = self._named(dataset)
-        found = [one.nsr for one in self.data_sets if one.dataset == name and one.nsr]
-        if not found:
-            raise MissingEvidence(f"no honest runs of trained models on {dataset}")
-        return found
-
-    @cached_property
-    def data_sets(self) -> tuple[DataSet, ...]:
-        """The data sets of the study's own honest trainings, in the order of all tables; none without runs."""
-        if self.runs is None:
-            return ()
-        own = self._scan(self.runs, "runs").filter(self._is_of(self.study), pl.col("loss") != "none")
-        found = own.select("dataset", "nsr_test").unique().collect()
-        return tuple(sorted(map(DataSet._make, found.rows()), key=lambda one: one.place))
-
-    @cached_property
-    def _untrained(self) -> pl.DataFrame:
-        """The jobs with a training that did not train; none if these count, too."""
-        files = (self.runs, self.epochs), (self.experiments, self.experiment_epochs)
-        trainings = read_trainings(*([] if self.with_untrained else files))
-        return trainings.filter(pl.col("cause").is_not_null()).select(JOB).unique().sort(JOB)
-
-    def _that_trained(self, rows: pl.LazyFrame) -> pl.LazyFrame:
-        if not len(self._untrained):
-            return rows
-        return rows.join(self._untrained.lazy(), on=JOB, how="anti", nulls_equal=True, maintain_order="left")
-
-    def _named(self, dataset: str) -> str:
-        """Return the name of the data set, or of its stand-in."""
-        for name in (dataset, f"{SYNTHETIC}{dataset}"):
-            if name in self._data_sets:
-                return name
-        raise MissingEvidence(f"no runs on {dataset}" if self._data_sets else "no runs: no file of them was given")
-
-    @cached_property
-    def _data_sets(self) -> frozenset[str]:
-        """The names of all data sets."""
-        scans = [scan_runs(path) for path in (self.runs, self.experiments) if path is not None]
-        return frozenset(name for scan in scans for name in scan.select("dataset").unique().collect()["dataset"])
-
-    @staticmethod
-    def _scan(path: Path | None, what: str) -> pl.LazyFrame:
-        if path is None:
-            raise MissingEvidence(f"no {what}: no file of them was given")
-        return scan_runs(path)
-
-
 def _described(loss: str, bounding: str, column: DataSet, variant: str = "") -> str:
     of_variant = f" (variant {variant})" if variant else ""
     return f"{loss} {'unbounded' if bounding == UNBOUNDED else f'with {bounding} bounding'} on {column}{of_variant}"
@@ -351,67 +175,288 @@ class Contrast:
         """The difference is within the margin."""
         return self.p_within() <= LEVEL
 
-    @property
-    def is_no_lower(self) -> bool:
-        """The difference is significantly above minus the margin."""
-        return self.is_repeated and self.p_above(-self.margin) <= LEVEL
 
+@dataclass(frozen=True)
+class Evidence:
+    """The files of a results folder.
 
-@lru_cache(maxsize=16)
-def columns(evidence: Evidence, *datasets: str) -> tuple[DataSet, ...]:
-    """Return the columns of these data sets; MissingEvidence if one has no runs."""
-    found: list[DataSet] = []
-    for dataset in datasets or (MOVIELENS, MQ2008):
-        ratios = evidence.ratios(dataset) if dataset == MOVIELENS else [None]
-        found += [DataSet(dataset, nsr) for nsr in ratios]
-    return tuple(found)
+    Attributes:
+        study: the study's name in its runs.
+        runs, epochs: all runs, and the measurements of every epoch.
+        experiments, experiment_epochs: the same for the experiments.
+        predictions, weights: the files of the methods that were trained on pictures.
+        images: the pictures, with their ages.
+        with_untrained: keep the runs of models that did not train.
+        left_out: descriptions of those that one claim asked for and that are left out (see `for_one_claim`).
+    """
 
+    study: str
+    runs: Path | None = None
+    epochs: Path | None = None
+    experiments: Path | None = None
+    experiment_epochs: Path | None = None
+    predictions: tuple[Path, ...] = ()
+    weights: tuple[Path, ...] = ()
+    images: Path | None = None
+    with_untrained: bool = False
+    left_out: set[str] = field(default_factory=set, compare=False, repr=False)
 
-def several_ratios(evidence: Evidence) -> tuple[DataSet, ...]:
-    """Return the columns of MovieLens; MissingEvidence if there is only one."""
-    found = columns(evidence, MOVIELENS)
-    if len(found) < 2:
-        raise MissingEvidence(f"{found[0]} alone shows no trend over ratios: add others to nsr of interactions")
-    return found
+    def for_one_claim(self) -> "Evidence":
+        """Return the same results with an empty `left_out`, in which they note what they leave out of one claim."""
+        # Read once for all claims: the copy keeps it.
+        assert self._untrained is not None
+        own = copy(self)
+        object.__setattr__(own, "left_out", set())
+        return own
+
+    def of_all_trainings(self) -> "Evidence":
+        """Return the same results with those of models that did not train, for claims about training itself."""
+        return replace(self, with_untrained=True)
+
+    def trained(self, loss: str, bounding: str, *columns: DataSet) -> bool:
+        """Return False, and note it in `left_out`, if a training of the study's own on these data did not train."""
+        if not len(self._untrained):
+            return True
+        own = self._untrained.filter(study=self.study, protocol=HONEST, loss=loss, bounding=bounding)
+        found = [one for one in columns if len(own.filter(self._is_on(one)))]
+        self.left_out.update(_described(loss, bounding, one) for one in found)
+        return not found
+
+    def cell(self, column: DataSet, *, selection: str = SELECTIONS[HONEST], study: str = "") -> pl.LazyFrame:
+        """Scan the rows of one data set, of trained models and controls.
+
+        Args:
+            column: the data set, by its name in claims: `movielens`, `mq2008-label1`, `aaf`.
+            selection: the part that picked the epoch.
+            study: a study other than the evidence's own, such as `neural` for the comparisons.
+
+        Raises:
+            MissingEvidence: there are no such rows.
+        """
+        picked = (pl.col("selection") == selection) | (pl.col("loss") == "none")
+        rows = self._scan(self.runs, "runs").filter(self._is_of(study or self.study), self._is_on(column), picked)
+        if rows.select(pl.len()).collect().item() == 0:
+            ratio = "" if column.nsr is None else f" at NSR {column.nsr}"
+            lacking = f"no {HONEST} runs on {column.dataset}{ratio}"
+            raise MissingEvidence(f"{lacking}: protocols and datasets of the configuration leave them out")
+        return self._that_trained(rows)
+
+    def epochs_of(self, column: DataSet) -> pl.LazyFrame:
+        """Scan the epochs of the study's own honest trainings on a data set."""
+        return self._scan(self.epochs, "epochs").filter(self._is_on(column), self._is_of(self.study))
+
+    def varied(self, experiment: str, column: DataSet) -> dict[str, pl.LazyFrame]:
+        """Scan the rows of every variant of an experiment on a data set, by the variant's name (`f16`).
+
+        The same models under the study's own settings are in `cell`.
+
+        Raises:
+            MissingEvidence: the experiment did not run there.
+            Untrained: it ran, but none of its models trained.
+        """
+        found = self.variants(experiment, column)
+        if not found:
+            if self.note_untrained(experiment, column):
+                raise Untrained(f"The experiment {experiment} ran on {column}, but no model trained")
+            raise MissingEvidence(f"the experiment {experiment} did not run on {column.dataset}: see config.yaml")
+        return {name: rows.filter(pl.col("selection") == SELECTIONS[HONEST]) for name, rows in found.items()}
+
+    def variants(self, experiment: str, column: DataSet, *, of_epochs: bool = False) -> dict[str, pl.LazyFrame]:
+        """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run.
+
+        Without a name of an experiment, the variants are those of all, by `factors-f16`.
+
+        Variants none of whose models trained are left out, and noted in `left_out`.
+        """
+        path, start = self.experiment_epochs if of_epochs else self.experiments, self._start(experiment)
+        in_experiment = pl.col("study").str.starts_with(start)
+        rows = self._that_trained(self._scan(path, "experiments").filter(in_experiment, self._is_on(column)))
+        self.note_untrained(experiment, column)
+        names = rows.select("study").unique().sort("study").collect()["study"].to_list()
+        return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
+
+    def note_untrained(self, experiment: str, column: DataSet) -> list[str]:
+        """Note in `left_out` the jobs of an experiment with a training that did not train; return their names."""
+        if not len(self._untrained):
+            return []
+        start = self._start(experiment)
+        own = self._untrained.filter(pl.col("study").str.starts_with(start), self._is_on(column))
+        jobs = own.select("study", "loss", "bounding").rows()
+        names = [_described(loss, bounding, column, study.removeprefix(start)) for study, loss, bounding in jobs]
+        self.left_out.update(names)
+        return names
+
+    def untrained(self) -> list[str]:
+        """Return the names of all jobs with a training that did not train."""
+        jobs = self._untrained.select("loss", "bounding", "dataset", "nsr_test").unique().rows()
+        return sorted(_described(loss, bounding, DataSet(*column)) for loss, bounding, *column in jobs)
+
+    def _start(self, experiment: str) -> str:
+        return f"{self.study}{VARIANT}{experiment}-" if experiment else f"{self.study}{VARIANT}"
+
+    def _is_of(self, study: str) -> pl.Expr:
+        return (pl.col("study") == study) & (pl.col("protocol") == HONEST)
+
+    def _is_on(self, column: DataSet) -> pl.Expr:
+        return (pl.col("dataset") == self._named(column.dataset)) & pl.col("nsr_test").eq_missing(pl.lit(column.nsr))
+
+    @cached_property
+    def data_sets(self) -> tuple[DataSet, ...]:
+        """The data sets of the study's own honest trainings, in the order of all tables; none without runs."""
+        if self.runs is None:
+            return ()
+        own = self._scan(self.runs, "runs").filter(self._is_of(self.study), pl.col("loss") != "none")
+        found = own.select("dataset", "nsr_test").unique().collect()
+        return tuple(sorted(map(DataSet._make, found.rows()), key=lambda one: one.place))
+
+    @cached_property
+    def _untrained(self) -> pl.DataFrame:
+        """The jobs with a training that did not train; none if these count, too."""
+        files = (self.runs, self.epochs), (self.experiments, self.experiment_epochs)
+        trainings = read_trainings(*([] if self.with_untrained else files))
+        return trainings.filter(pl.col("cause").is_not_null()).select(JOB).unique().sort(JOB)
+
+    def _that_trained(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        if not len(self._untrained):
+            return rows
+        return rows.join(self._untrained.lazy(), on=JOB, how="anti", nulls_equal=True, maintain_order="left")
+
+    def _named(self, dataset: str) -> str:
+        """Return the name of the data set, or of its stand-in."""
+        for name in (dataset, f"{SYNTHETIC}{dataset}"):
+            if name in self._data_sets:
+                return name
+        raise MissingEvidence(f"no runs on {dataset}" if self._data_sets else "no runs: no file of them was given")
+
+    @cached_property
+    def _data_sets(self) -> frozenset[str]:
+        """The names of all data sets."""
+        scans = [scan_runs(path) for path in (self.runs, self.experiments) if path is not None]
+        return frozenset(name for scan in scans for name in scan.select("dataset").unique().collect()["dataset"])
+
+    @staticmethod
+    def _scan(path: Path | None, what: str) -> pl.LazyFrame:
+        if path is None:
+            raise MissingEvidence(f"no {what}: no file of them was given")
+        return scan_runs(path)
+
+    @lru_cache(maxsize=16)
+    def columns(self, *datasets: str) -> tuple[DataSet, ...]:
+        """Return the columns of these data sets, MovieLens at all ratios; MissingEvidence if it has no honest runs."""
+        found: list[DataSet] = []
+        for dataset in datasets or (MOVIELENS, MQ2008):
+            if dataset != MOVIELENS:
+                found.append(DataSet(dataset, None))
+                continue
+            name = self._named(dataset)
+            ratios = [one.nsr for one in self.data_sets if one.dataset == name and one.nsr]
+            if not ratios:
+                raise MissingEvidence(f"no honest runs of trained models on {dataset}")
+            found += [DataSet(dataset, nsr) for nsr in ratios]
+        return tuple(found)
+
+    def several_ratios(self) -> tuple[DataSet, ...]:
+        """Return the columns of MovieLens; MissingEvidence if there is only one."""
+        found = self.columns(MOVIELENS)
+        if len(found) < 2:
+            raise MissingEvidence(f"{found[0]} alone shows no trend over ratios: add others to nsr of interactions")
+        return found
+
+    def cells(
+        self,
+        losses: Iterable[str] = LOSSES,
+        boundings: Iterable[str] = BOUNDED,
+        datasets: Iterable[str] = (),
+        metrics: Iterable[str] = (),
+        lowest_ratio: bool = False,
+        higher_ratios: bool = False,
+    ) -> list[Cell]:
+        """Return the distinct cells of some axes, or those at the lowest ratio, or at all others.
+
+        By default they are those of Table 5.1, each on the metric that judges its loss. Cells that did not train, or
+        whose unbounded loss did not, are left out.
+
+        Raises:
+            Untrained: none is left.
+        """
+        where = self.several_ratios()[1:] if higher_ratios else self.columns(*datasets)
+        every = list(product(losses, where[:1] if lowest_ratio else where, boundings))
+        trained = [
+            (loss, column, bounding)
+            for loss, column, bounding in every
+            if self.trained(loss, UNBOUNDED, column) and self.trained(loss, bounding, column)
+        ]
+        if every:
+            some_trained(trained, "bounded loss")
+        return [
+            Cell(loss, bounding, column, metric)
+            for loss, column, bounding in trained
+            if is_distinct(loss, bounding)
+            for metric in metrics or (judge(loss),)
+        ]
+
+    def pairs(self, of: Iterable[Cell]) -> dict[Cell, Pair]:
+        """Pair the scores of every cell with those of the unbounded loss."""
+        return {cell: self.pair(cell) for cell in of}
+
+    def contrasts(self, of: Iterable[Cell]) -> dict[Cell, Contrast]:
+        """Return every cell's difference from the unbounded loss."""
+        return {cell: contrast(one) for cell, one in self.pairs(of).items()}
+
+    def pair(self, cell: Cell, other: str = UNBOUNDED) -> Pair:
+        """Pair the scores of a cell with those of another bounding of its loss.
+
+        Raises:
+            MissingEvidence: one of them did not run, or there are too few topics for a test.
+            Untrained: one of them did not train.
+        """
+        for bounding in (cell.bounding, other):
+            if not self.trained(cell.loss, bounding, cell.column):
+                what = f"{cell.loss}, bounding {bounding}, {cell.column}"
+                raise Untrained(f"A loss that it is about did not train: {what}")
+        found = self.scores(cell.metric, cell.loss, cell.column)
+        for bounding in (cell.bounding, other):
+            place(found, bounding, f"{cell.loss} with bounding {bounding} on {cell.column}")
+        if repeats(cell.loss, cell.bounding) and not repeats(cell.loss, other):
+            # A bounding with replicas has the mean of all that ran: none stands for the others.
+            replicas = [place for place, name in enumerate(found.systems) if name in AFFINE]
+            own = found.values.copy()
+            own[list(found.systems).index(cell.bounding)] = mean_of_known(np.moveaxis(found.values[replicas], 0, -1))
+            found = replace(found, values=own)
+        both = found.pair(cell.bounding, other)
+        enough(len(both.units), f"of {cell.column} with a score of {cell}")
+        return both
+
+    @lru_cache(maxsize=512)
+    def scores(self, metric: str, loss: str, column: DataSet) -> PairedScores:
+        """Return the scores of all boundings of a loss, by name; the list sizes `n` and `p` are metrics here, too."""
+        return scores_of_runs(self._rows(loss, column), metric, by=("bounding",))
+
+    def values(self, metric: str, loss: str, column: DataSet, bounding: str = UNBOUNDED) -> Floats:
+        """Return the scores `(n_topics, n_folds, n_seeds)` of a bounding of a loss."""
+        found = self.scores(metric, loss, column)
+        own: Floats = found.values[place(found, bounding, f"{loss} with bounding {bounding} on {column}")]
+        return own
+
+    @lru_cache(maxsize=64)
+    def control_scores(self, metric: str, column: DataSet) -> PairedScores:
+        """Return the scores of the untrained models, by name; without such models there are no systems."""
+        rows = self._rows("none", column)
+        if rows.is_empty():
+            return PairedScores([], [], np.empty((0, 0, 1, 1)))
+        return scores_of_runs(rows, metric, by=("model",))
+
+    @lru_cache(maxsize=64)
+    def _rows(self, loss: str, column: DataSet) -> pl.DataFrame:
+        found = self.cell(column).filter(pl.col("loss") == loss).select(*KEY, *METRICS).collect()
+        if found.is_empty() and loss != "none":
+            raise MissingEvidence(f"no honest runs of {loss} on {column}")
+        return found
 
 
 def judge(loss: str) -> str:
     """Return the metric that judges a loss."""
     return JUDGED_BY.get(loss, loss)
-
-
-def cells(
-    evidence: Evidence,
-    losses: Iterable[str] = LOSSES,
-    boundings: Iterable[str] = BOUNDED,
-    datasets: Iterable[str] = (),
-    metrics: Iterable[str] = (),
-    lowest_ratio: bool = False,
-    higher_ratios: bool = False,
-) -> list[Cell]:
-    """Return the distinct cells of some axes, or those at the lowest ratio, or at all others.
-
-    By default they are those of Table 5.1, each on the metric that judges its loss. Cells that did not train, or whose
-    unbounded loss did not, are left out.
-
-    Raises:
-        Untrained: none is left.
-    """
-    where = several_ratios(evidence)[1:] if higher_ratios else columns(evidence, *datasets)
-    every = list(product(losses, where[:1] if lowest_ratio else where, boundings))
-    trained = [
-        (loss, column, bounding)
-        for loss, column, bounding in every
-        if evidence.trained(loss, UNBOUNDED, column) and evidence.trained(loss, bounding, column)
-    ]
-    if every:
-        some_trained(trained, "bounded loss")
-    return [
-        Cell(loss, bounding, column, metric)
-        for loss, column, bounding in trained
-        if is_distinct(loss, bounding)
-        for metric in metrics or (judge(loss),)
-    ]
 
 
 def some_trained(those: Collection[object], what: str) -> None:
@@ -432,40 +477,6 @@ def is_distinct(loss: str, bounding: str, standing: str = AFFINE[0]) -> bool:
 def repeats(loss: str, bounding: str) -> bool:
     """Return True for the replicas of one training: the affine boundings of the nRBP loss."""
     return loss == "nRBP" and bounding in AFFINE
-
-
-def pairs(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Pair]:
-    """Pair the scores of every cell with those of the unbounded loss."""
-    return {cell: pair(evidence, cell) for cell in of}
-
-
-def contrasts(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Contrast]:
-    """Return every cell's difference from the unbounded loss."""
-    return {cell: contrast(one) for cell, one in pairs(evidence, of).items()}
-
-
-def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED) -> Pair:
-    """Pair the scores of a cell with those of another bounding of its loss.
-
-    Raises:
-        MissingEvidence: one of them did not run, or there are too few topics for a test.
-        Untrained: one of them did not train.
-    """
-    for bounding in (cell.bounding, other):
-        if not evidence.trained(cell.loss, bounding, cell.column):
-            raise Untrained(f"A loss that it is about did not train: {cell.loss}, bounding {bounding}, {cell.column}")
-    found = scores(evidence, cell.metric, cell.loss, cell.column)
-    for bounding in (cell.bounding, other):
-        place(found, bounding, f"{cell.loss} with bounding {bounding} on {cell.column}")
-    if repeats(cell.loss, cell.bounding) and not repeats(cell.loss, other):
-        # A bounding with replicas has the mean of all that ran: none stands for the others.
-        replicas = [place for place, name in enumerate(found.systems) if name in AFFINE]
-        own = found.values.copy()
-        own[list(found.systems).index(cell.bounding)] = mean_of_known(np.moveaxis(found.values[replicas], 0, -1))
-        found = replace(found, values=own)
-    both = found.pair(cell.bounding, other)
-    enough(len(both.units), f"of {cell.column} with a score of {cell}")
-    return both
 
 
 def place(found: PairedScores, system: str, what: str) -> int:
@@ -513,37 +524,6 @@ def kept_units(of: Pair, kept: Mask) -> Pair:
     return replace(of, a=of.a[kept], b=of.b[kept], units=names, members=members)
 
 
-@lru_cache(maxsize=512)
-def scores(evidence: Evidence, metric: str, loss: str, column: DataSet) -> PairedScores:
-    """Return the scores of all boundings of a loss, by name; the list sizes `n` and `p` are metrics here, too."""
-    return scores_of_runs(_rows(evidence, loss, column), metric, by=("bounding",))
-
-
-def values(evidence: Evidence, metric: str, loss: str, column: DataSet, bounding: str = UNBOUNDED) -> Floats:
-    """Return the scores `(n_topics, n_folds, n_seeds)` of a bounding of a loss."""
-    found = scores(evidence, metric, loss, column)
-    own: Floats = found.values[place(found, bounding, f"{loss} with bounding {bounding} on {column}")]
-    return own
-
-
-@lru_cache(maxsize=64)
-def control_scores(evidence: Evidence, metric: str, column: DataSet) -> PairedScores:
-    """Return the scores of the untrained models, by name; without such models there are no systems."""
-    rows = _rows(evidence, "none", column)
-    if rows.is_empty():
-        return PairedScores([], [], np.empty((0, 0, 1, 1)))
-    return scores_of_runs(rows, metric, by=("model",))
-
-
-@lru_cache(maxsize=64)
-def _rows(evidence: Evidence, loss: str, column: DataSet) -> pl.DataFrame:
-    rows = evidence.cell(column).filter(pl.col("loss") == loss)
-    found = rows.select(*KEY, *METRICS).collect()
-    if found.is_empty() and loss != "none":
-        raise MissingEvidence(f"no honest runs of {loss} on {column}")
-    return found
-
-
 COLUMNS = schema(
     "text: dataset; int8: nsr; text: model loss bounding metric; float: margin change change_margin p_value"
 )
@@ -555,24 +535,24 @@ def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
 
     `change` and `change_margin` are over topics with scores of both losses; `p_value` is uncorrected.
     """
+
+    def half_width(of: Estimate) -> float:
+        return of.interval(CONFIDENCE)[1] - of.mean
+
     rows = []
     for part in frame.rename({"nsr_test": "nsr"}).partition_by("dataset", "nsr", "model", "loss", maintain_order=True):
         scores, first = scores_of_runs(part, metric, by=("bounding",)), part.row(0, named=True)
         for bounding, own in zip(scores.systems, scores.values, strict=True):
             row = {name: first.get(name) for name in COLUMNS} | {"bounding": bounding, "metric": metric}
             known = own[any_over(np.isfinite(own), (1, 2))]
-            row["margin"] = _half_width(estimate(known, scores.drawings)) if len(known) > 1 else None
+            row["margin"] = half_width(estimate(known, scores.drawings)) if len(known) > 1 else None
             if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
                 both = scores.pair(bounding, UNBOUNDED)
                 if len(both.units) > 1:
                     found = contrast(both).estimate
-                    row |= {"change": found.mean, "change_margin": _half_width(found), "p_value": found.p_value()}
+                    row |= {"change": found.mean, "change_margin": half_width(found), "p_value": found.p_value()}
             rows.append(row)
     return pl.DataFrame(rows, schema=COLUMNS)
-
-
-def _half_width(of: Estimate) -> float:
-    return of.interval(CONFIDENCE)[1] - of.mean
 
 
 def significance(change: float | None, p_value: float | None) -> int:

@@ -31,14 +31,11 @@ from rankbound_study.claims.evidence import (
     Cell,
     Contrast,
     Evidence,
-    cells,
     contrast,
     contrast_of,
-    contrasts,
     estimate,
     is_distinct,
     judge,
-    pair,
 )
 from rankbound_study.claims.means import on_same_users
 from rankbound_study.claims.registry import decides, shape
@@ -48,24 +45,20 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import scores_of_runs
 from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
-SIZES = ("f16", varied.USUAL, "f64")
-"""16, 32 and 64 factors: the variants of the experiment `factors`, with the study's own size between them."""
-
-_LIST = ("topic", "fold", "seed", "drawing")
-
-OFTEN = 1 / 3
-"""Smallest share of losses that counts as "often"."""
-
 
 @decides("T20")
 def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | Verdict:
-    """Decide by the mean of all losses with 64 factors minus 16, and by losses that exchange places between sizes."""
+    """Decide by the mean of all losses with 64 factors minus 16, and by losses that exchange places between sizes.
+
+    The study's own size, 32 factors, lies between both.
+    """
     column = varied.column_of(evidence, "factors")
     found = varied.variants(evidence, "factors", column)
-    sizes = [found[name] for name in SIZES if name in found]
-    if len(sizes) < len(SIZES):
-        return Verdict(INCONCLUSIVE, f"{len(sizes)} of {len(SIZES)} sizes have scores: a trend takes all of them.")
-    means = [rows.group_by(_LIST).agg(pl.col("nDCG").fill_nan(None).mean()).sort(_LIST) for rows in sizes]
+    sizes = [found[name] for name in ("f16", varied.USUAL, "f64") if name in found]
+    if len(sizes) < 3:
+        return Verdict(INCONCLUSIVE, f"{len(sizes)} of 3 sizes have scores: a trend takes all of them.")
+    key = ("topic", "fold", "seed", "drawing")
+    means = [rows.group_by(key).agg(pl.col("nDCG").fill_nan(None).mean()).sort(key) for rows in sizes]
     of_sizes = pl.concat(rows.with_columns(size=pl.lit(str(place))) for place, rows in enumerate(means))
     gain = contrast(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
     order = varied.order_kept(sizes, "nDCG")
@@ -130,7 +123,7 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     often = share_of(
         [one.p_above(0.0) for one in changes.values()],
         [1.0 if key in untuned else one.p_below(one.margin) for key, one in changes.items()],
-        math.ceil(OFTEN * len(family)),
+        math.ceil(len(family) / 3),
     )
     facts = {"at_ends": "; ".join(at_ends), "orders": "; ".join(f"on {at}, {order}" for at, order in orders.items())}
     verdict = together(often, *(order.verdict for order in orders.values()))
@@ -138,9 +131,6 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
 
 
 JUDGES = tuple(judge(loss) for loss in LOSSES)
-
-HIGHER, LOWER, ALIKE, OPEN = "higher", "lower", "alike", "open"
-"""Results for bounded minus unbounded; "alike" is any difference smaller than what matters, significant or not."""
 
 
 @decides("T49")
@@ -159,7 +149,7 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
         {key: contrast_of(np.diff(on_same_users(both), axis=0)[0], both[0].drawings) for key, both in pairs.items()}
     )
     turned = [key for key in changes.shown(lambda one: one.p_value()) if len(set(by_ratio[key])) > 1]
-    found = contrasts(evidence, cells(evidence, metrics=JUDGES))
+    found = evidence.contrasts(evidence.cells(metrics=JUDGES))
     on_own = {cell: cell._replace(metric=judge(cell.loss)) for cell in found}
     states = _states(found)
     by_metric = {cell: (states[own_cell], states[cell]) for cell, own_cell in on_own.items() if cell != own_cell}
@@ -175,7 +165,7 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     # "Verdicts may change" is refuted if all readings in two settings are shown to stay the same.
     verdict = together(
         *(
-            each_way(bool(changed), not changed and all(one == another != OPEN for one, another in of.values()))
+            each_way(bool(changed), not changed and all(one == another != "open" for one, another in of.values()))
             for changed, of in ((turned, by_ratio), (opposite, by_metric))
         )
     )
@@ -203,10 +193,11 @@ def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[varied.Train
 
 
 def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
+    """Return what is shown of bounded minus unbounded: "alike" if smaller than what matters, significant or not."""
     family = Family(found)
     alike = family.shown(lambda one: one.p_within())
-    signs = {**dict.fromkeys(family.higher, HIGHER), **dict.fromkeys(family.lower, LOWER)}
-    return {key: ALIKE if key in alike else signs.get(key, OPEN) for key in found}
+    signs = {**dict.fromkeys(family.higher, "higher"), **dict.fromkeys(family.lower, "lower")}
+    return {key: "alike" if key in alike else signs.get(key, "open") for key in found}
 
 
 FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"
@@ -214,10 +205,6 @@ FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"
 
 PLACES = 10
 PRECISION = f"P@{PLACES}"
-
-_LONGEST = 4
-_VALUES = (0.0, 1.0, 2.0)
-"""Scores of the enumerated lists: with ties, in every order."""
 
 
 @decides("M03")
@@ -228,7 +215,8 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
     one on lists with more than ten items.
     """
     cases = []
-    for scores in (scores for size in range(1, _LONGEST + 1) for scores in product(_VALUES, repeat=size)):
+    # With ties, in every order.
+    for scores in (scores for size in range(1, 5) for scores in product((0.0, 1.0, 2.0), repeat=size)):
         for true, own in enumerate(scores):
             error = float(any(score >= own for place, score in enumerate(scores) if place != true))
             rank = warp_rank(torch.tensor(scores), true)
@@ -277,9 +265,6 @@ def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: st
     return {Other(one, column): contrast(varied.pair_in(best, metric, "loss", (loss, one), where)) for one in others}
 
 
-DISTRIBUTION, TILTED = "distribution", "distribution(tilt="
-
-
 @shape("tilted_minus_random")
 def tilted_minus_random(evidence: Evidence) -> Mapping[str, Contrast]:
     """Return tilted minus random orders for every loss, data set and tilt."""
@@ -287,11 +272,11 @@ def tilted_minus_random(evidence: Evidence) -> Mapping[str, Contrast]:
     for column in (one for dataset in (MOVIELENS, MQ2008) for one in varied.columns_of(evidence, "tilts", dataset)):
         for rows in varied.variants(evidence, "tilts", column, with_usual=False).values():
             for bounding in rows["bounding"].unique().sort():
-                if not bounding.startswith(TILTED):
+                if not bounding.startswith("distribution(tilt="):
                     continue
-                tilted = rows.filter(bounding=bounding).with_columns(bounding=pl.lit(DISTRIBUTION))
+                tilted = rows.filter(bounding=bounding).with_columns(bounding=pl.lit("distribution"))
                 usual = varied.usual_beside(evidence, column, tilted)
-                tilt = bounding.removeprefix(TILTED).removesuffix(")")
+                tilt = bounding.removeprefix("distribution(tilt=").removesuffix(")")
                 for training in (one for one in varied.trainings(tilted) if one in varied.trainings(usual)):
                     found[f"{training[0]} on {column}, odds times {tilt}"] = varied.paired(tilted, usual, training)
     if not found:
@@ -300,7 +285,7 @@ def tilted_minus_random(evidence: Evidence) -> Mapping[str, Contrast]:
 
 
 LOSS = "nDCG"
-PLAIN, BOUNDED = (LOSS, UNBOUNDED), (LOSS, DISTRIBUTION)
+PLAIN, BOUNDED = (LOSS, UNBOUNDED), (LOSS, "distribution")
 
 
 @decides("T27")
@@ -311,7 +296,7 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
     """
     evidence = evidence.of_all_trainings()
     column = varied.column_of(evidence, "starts")
-    drop = contrast(pair(evidence, Cell(LOSS, DISTRIBUTION, column, LOSS)))
+    drop = contrast(evidence.pair(Cell(*BOUNDED, column, LOSS)))
     changes_by = f"Distribution bounding changes mean nDCG by {drop} on {column}"
     statistic = "mean nDCG, bounded minus unbounded"
     if drop.p_below(-COLLAPSE) > LEVEL:

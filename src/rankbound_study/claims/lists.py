@@ -22,24 +22,7 @@ from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
 from rankbound.texts import quantity
 from rankbound_study.claims.effects import RESAMPLES
-from rankbound_study.claims.evidence import (
-    SHARE,
-    Cell,
-    Contrast,
-    Evidence,
-    cells,
-    columns,
-    contrast,
-    contrasts,
-    enough,
-    judge,
-    kept_units,
-    pair,
-    pairs,
-    scores,
-    several_ratios,
-    values,
-)
+from rankbound_study.claims.evidence import SHARE, Cell, Contrast, Evidence, contrast, enough, judge, kept_units
 from rankbound_study.claims.means import ratios_named, slope_over_ratios
 from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import HALF, Family, adjusted
@@ -115,7 +98,7 @@ class OfKind(NamedTuple):
 
 def _between_seeds(evidence: Evidence, family: Family[OfKind]) -> Mapping[str, object]:
     """Return the range of Pearson's correlation between every two seeds of the unbounded losses, on all data."""
-    own = [values(evidence, judge(loss), loss, column) for loss, column in product(LOSSES, columns(evidence))]
+    own = [evidence.values(judge(loss), loss, column) for loss, column in product(LOSSES, evidence.columns())]
     both = [(one[:, :, [i]], one[:, :, [j]]) for one in own for i, j in combinations(range(one.shape[2]), 2)]
     # Seeds of other drawings have other lists.
     seeds = [correlation(i, j).mean for i, j in both if (np.isfinite(i) & np.isfinite(j)).any()]
@@ -126,7 +109,7 @@ def _between_seeds(evidence: Evidence, family: Family[OfKind]) -> Mapping[str, o
 @shape("list_correlations", _between_seeds)
 def list_correlations(evidence: Evidence, **axes: Any) -> Mapping[OfKind, Correlation]:
     """Return Pearson's and Spearman's correlations between the bounded and the unbounded scores of lists."""
-    every = pairs(evidence, cells(evidence, **axes))
+    every = evidence.pairs(evidence.cells(**axes))
     return {
         OfKind(cell, kind): correlation(one.a, one.b, kind)
         for (cell, one), kind in product(every.items(), (PEARSON, SPEARMAN))
@@ -136,34 +119,27 @@ def list_correlations(evidence: Evidence, **axes: Any) -> Mapping[OfKind, Correl
 @shape("correlations_with_relevant_items")
 def correlations_with_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Correlation]:
     """Return the rank correlations of the change by bounding with the number of relevant items."""
-    every = pairs(evidence, cells(evidence, **axes))
+    every = evidence.pairs(evidence.cells(**axes))
     return {cell: correlation(one.differences, _relevant(evidence, cell), SPEARMAN) for cell, one in every.items()}
 
 
 def _relevant(evidence: Evidence, cell: Cell) -> Floats:
     """Return the mean number of relevant items in the lists of every topic that both scores have."""
-    means = per_unit(values(evidence, "p", cell.loss, cell.column, cell.bounding))
-    by_name = dict(zip(scores(evidence, "p", cell.loss, cell.column).units, means, strict=True))
-    return np.array([by_name[name] for name in pair(evidence, cell).units])
+    means = per_unit(evidence.values("p", cell.loss, cell.column, cell.bounding))
+    by_name = dict(zip(evidence.scores("p", cell.loss, cell.column).units, means, strict=True))
+    return np.array([by_name[name] for name in evidence.pair(cell).units])
 
 
 @shape("third_with_fewest_relevant_items")
 def third_with_fewest_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return each cell's difference in the third of the topics with the fewest relevant items."""
     found = {}
-    for cell, one in pairs(evidence, cells(evidence, **axes)).items():
+    for cell, one in evidence.pairs(evidence.cells(**axes)).items():
         relevant = _relevant(evidence, cell)
         kept = relevant <= np.quantile(relevant, 1 / 3)
         enough(int(kept.sum()), "in the third with the fewest relevant items")
         found[cell] = contrast(kept_units(one, kept))
     return found
-
-
-LOWEST_TENTH = 0.1
-
-AS_IT_IS = 0.05
-"""Largest distance between two distributions that count as the same: a twentieth of the lists on another side of some
-score."""
 
 
 def _by_column(evidence: Evidence, family: Family[tuple[Cell, float]]) -> Mapping[str, object]:
@@ -178,7 +154,7 @@ def _by_column(evidence: Evidence, family: Family[tuple[Cell, float]]) -> Mappin
 @shape("shares", _by_column)
 def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> Mapping[tuple[Cell, float], Contrast]:
     """Return the change in each cell's share of lists at or beyond some quantiles of the unbounded scores."""
-    every = pairs(evidence, cells(evidence, **axes))
+    every = evidence.pairs(evidence.cells(**axes))
     return {(cell, end): contrast(_share(one, end)) for (cell, one), end in product(every.items(), at)}
 
 
@@ -194,9 +170,9 @@ def _share(of: Pair, end: float) -> Pair:
 def lowest_lists(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return each cell's difference in the tenth of the lists with the lowest average of both losses and all seeds."""
     found = {}
-    for cell, one in pairs(evidence, cells(evidence, **axes)).items():
+    for cell, one in evidence.pairs(evidence.cells(**axes)).items():
         average = (mean_of_known(one.a) + mean_of_known(one.b)) / 2
-        chosen = average <= np.nanquantile(average, LOWEST_TENTH)
+        chosen = average <= np.nanquantile(average, 0.1)
         kept = any_over(chosen, 1)
         enough(int(kept.sum()), "in the lowest tenth of the lists")
         a, b = (np.where(chosen[:, :, None], values, np.nan) for values in (one.a, one.b))
@@ -207,12 +183,13 @@ def lowest_lists(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
 @shape("slope_of_share", ratios_named)
 def slope_of_share(evidence: Evidence, at: float, **axes: Any) -> Mapping[str, Contrast]:
     """Return the slope on the ratio of the change in such a share of lists, of the only cell of each ratio."""
-    found = pairs(evidence, cells(evidence, **axes)).values()
-    return {"slope": slope_over_ratios([_share(one, at) for one in found], several_ratios(evidence))}
+    found = evidence.pairs(evidence.cells(**axes)).values()
+    return {"slope": slope_over_ratios([_share(one, at) for one in found], evidence.several_ratios())}
 
 
-POINTS = 400
-"""Number of scores at which the distributions are compared: quantiles of both together."""
+AS_IT_IS = 0.05
+"""Largest distance between two distributions that count as the same: a twentieth of the lists on another side of some
+score."""
 
 
 class Distance(NamedTuple):
@@ -230,8 +207,19 @@ class Distance(NamedTuple):
 
 
 def distance(of: Pair) -> Distance:
-    """Return the distance of the distributions of two systems' scores."""
-    steps = _steps(of.a, of.b)
+    """Return the distance of the distributions of two systems' scores, at 400 quantiles of both together."""
+    both = np.concatenate([own[np.isfinite(own)] for own in (of.a, of.b)])
+    points = np.unique(np.quantile(both, np.linspace(0, 1, 400), method="inverted_cdf"))
+    # Of each system, the shares of every topic's lists that score at most each point, `(n_topics, n_points)`.
+    shares: list[Floats] = []
+    for own in (of.a, of.b):
+        flat = own.reshape(len(own), -1)
+        known = np.isfinite(flat)
+        counts = np.zeros((len(flat), len(points) + 1))
+        np.add.at(counts, (np.nonzero(known)[0], np.searchsorted(points, flat[known])), 1.0)
+        shares.append(counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True))
+    # Every topic's contribution to the difference of the two distributions.
+    steps = (shares[0] - shares[1]) / len(of.a)
     observed = np.abs(steps.sum(0)).max()
     signs = np.random.default_rng(0).integers(0, 2, (RESAMPLES, len(steps))) * 2.0 - 1
     reached = np.abs(signs @ steps).max(1) >= observed - 1e-12
@@ -240,30 +228,13 @@ def distance(of: Pair) -> Distance:
     return Distance(float(observed), p_value, float(np.quantile(resampled, 1 - LEVEL)))
 
 
-def _steps(a: Floats, b: Floats) -> Floats:
-    """Return every topic's contribution to the difference of the two distributions, `(n_topics, n_points)`.
-
-    It is that of the shares of the topic's lists that score at most each point.
-    """
-    both = np.concatenate([a[np.isfinite(a)], b[np.isfinite(b)]])
-    points = np.unique(np.quantile(both, np.linspace(0, 1, POINTS), method="inverted_cdf"))
-    shares: list[Floats] = []
-    for own in (a, b):
-        flat = own.reshape(len(own), -1)
-        known = np.isfinite(flat)
-        counts = np.zeros((len(flat), len(points) + 1))
-        np.add.at(counts, (np.nonzero(known)[0], np.searchsorted(points, flat[known])), 1.0)
-        shares.append(counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True))
-    return (shares[0] - shares[1]) / len(a)
-
-
 @decides("T37")
 def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Ruling:
     """Decide by whether all distances between bounded and unbounded distributions are below 0.05.
 
     Confirmed if the upper 95 % limit of each is, over topics; refuted by a larger one that is significant (Holm).
     """
-    found = {cell: distance(one) for cell, one in pairs(evidence, cells(evidence, ["AP"], AFFINE)).items()}
+    found = {cell: distance(one) for cell, one in evidence.pairs(evidence.cells(["AP"], AFFINE)).items()}
     p_values = adjusted({cell: one.p_value for cell, one in found.items()})
     apart = [cell for cell in found if p_values[cell] <= LEVEL]
     beyond = [cell for cell in apart if found[cell].value > AS_IT_IS]
@@ -276,20 +247,17 @@ def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Ruling:
     return Ruling(verdict, facts, largest, high=upper, n=len(found))
 
 
-REPORTED = "nRBP(p=0.95)"
-"""The persistence that the thesis reports."""
-OTHERS = ("nRBP(p=0.8)", "nRBP(p=0.9)")
-PERSISTENCES = (*OTHERS, REPORTED)
+*OTHERS, REPORTED = PERSISTENCES = ("nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)")
+"""nRBP at each persistence; the thesis reports the last one."""
 AGREES_WITH = ("nDCG", "AP")
-AGREEMENT = 0.5
-"""Kendall's tau above which two orders count as agreeing: three of four pairs agree."""
+AGREEMENT = 0.5  # Kendall's tau above which two orders count as agreeing: three of four pairs agree
 
 
 @decides("T33")
 def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
     """Decide by whether differences significant at one persistence are so at all, with one sign, and orders agree."""
-    every = cells(evidence, ["nRBP"], metrics=PERSISTENCES)
-    family = Family(contrasts(evidence, every))
+    every = evidence.cells(["nRBP"], metrics=PERSISTENCES)
+    family = Family(evidence.contrasts(every))
     signs: dict[tuple[str, DataSet], list[int]] = {}
     for cell in every:
         sign = (cell in family.higher) - (cell in family.lower)
@@ -303,9 +271,9 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
         if cell.metric != REPORTED
     ]
     taus = []
-    for column, metric in product(columns(evidence), OTHERS):
+    for column, metric in product(evidence.columns(), OTHERS):
         # Of the boundings' orders by mean at two persistences, unless all means are equal at one.
-        own = [[values(evidence, of, "nRBP", column, name) for name in BOUNDINGS] for of in (REPORTED, metric)]
+        own = [[evidence.values(of, "nRBP", column, name) for name in BOUNDINGS] for of in (REPORTED, metric)]
         means = [[float(np.nanmean(per_unit(one))) for one in each] for each in own]
         taus.append(float(stats.kendalltau(*means).statistic) if all(np.ptp(one) for one in means) else math.nan)
     tau = float(np.nanmean(taus)) if np.isfinite(taus).any() else math.nan
@@ -316,10 +284,9 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
 
 
 def _mean_taus(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
-    taus = [_agreements(evidence, column) for column in columns(evidence)]
+    taus = [_agreements(evidence, column) for column in evidence.columns()]
     means = {
-        other: np.mean([found[metric, other].value for found in taus for metric in AGREES_WITH])
-        for other in PERSISTENCES
+        other: np.mean([found[metric, other][0] for found in taus for metric in AGREES_WITH]) for other in PERSISTENCES
     }
     return {"taus": ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())}
 
@@ -327,20 +294,25 @@ def _mean_taus(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
 @shape("leads_in_agreement", _mean_taus)
 def leads_in_agreement(evidence: Evidence) -> Mapping[tuple[DataSet, str, str], Contrast]:
     """Return by how much the tau with nDCG and AP, over the topics of all runs, is larger at p = 0.95."""
-    taus = {column: _agreements(evidence, column) for column in columns(evidence)}
-    return {
-        (column, metric, other): Contrast(found[metric, REPORTED].lead(found[metric, other]), math.nan, 0)
-        for (column, found), metric, other in product(taus.items(), AGREES_WITH, OTHERS)
-    }
+    leads = {}
+    for column, metric, other in product(evidence.columns(), AGREES_WITH, OTHERS):
+        taus = _agreements(evidence, column)
+        (tau, moved), (other_tau, other_moved) = taus[metric, REPORTED], taus[metric, other]
+        lead = Estimate(tau - other_tau, math.sqrt(float(((moved - other_moved) ** 2).sum())), math.inf)
+        leads[column, metric, other] = Contrast(lead, math.nan, 0)
+    return leads
 
 
 @lru_cache(maxsize=32)
-def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], "_Tau"]:
-    """Return the tau between each other metric and nRBP at each persistence, over pairs of topics of all runs."""
+def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], tuple[float, Floats]]:
+    """Return the tau-b of each other metric and nRBP at each persistence, over pairs of topics of all runs.
+
+    Beside it stands every topic's influence on it: its derivative by the topic's weight (infinitesimal jackknife).
+    """
     products: dict[tuple[str, str], Floats | float] = dict.fromkeys(product(AGREES_WITH, PERSISTENCES), 0.0)
     untied: dict[str, Floats | float] = dict.fromkeys((*AGREES_WITH, *PERSISTENCES), 0.0)
     for loss in LOSSES:
-        means = {name: per_unit(scores(evidence, name, loss, column).values) for name in untied}
+        means = {name: per_unit(evidence.scores(name, loss, column).values) for name in untied}
         for run in range(len(means[REPORTED])):
             signs = {name: np.sign(values[run][:, None] - values[run]) for name, values in means.items()}
             signs = {name: np.nan_to_num(found).astype(np.float32) for name, found in signs.items()}
@@ -356,17 +328,5 @@ def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], "_
         agreeing, own, others = (np.asarray(of) for of in (found, untied[one], untied[other]))
         root = math.sqrt(own.sum() * others.sum())
         value = float(agreeing.sum() / root)
-        taus[one, other] = _Tau(value, 2 * agreeing / root - value * (own / own.sum() + others / others.sum()))
+        taus[one, other] = value, 2 * agreeing / root - value * (own / own.sum() + others / others.sum())
     return taus
-
-
-class _Tau(NamedTuple):
-    """Tau-b, and every topic's influence on it: its derivative by the topic's weight (infinitesimal jackknife)."""
-
-    value: float
-    moved_by: Floats
-
-    def lead(self, other: "_Tau") -> Estimate:
-        """Estimate by how much this tau exceeds the other."""
-        error = math.sqrt(float(((self.moved_by - other.moved_by) ** 2).sum()))
-        return Estimate(self.value - other.value, error, math.inf)

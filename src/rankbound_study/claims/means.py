@@ -23,21 +23,13 @@ from rankbound_study.claims.evidence import (
     Cell,
     Contrast,
     Evidence,
-    cells,
-    columns,
     contrast,
     contrast_of,
-    contrasts,
-    control_scores,
     enough,
     estimate,
     judge,
-    pair,
     place,
-    scores,
-    several_ratios,
     some_trained,
-    values,
 )
 from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import decides, differences, shape
@@ -48,19 +40,17 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import signed
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
 
-HIGHEST_RATIO = 3
-
 
 def _sizes(evidence: Evidence, loss: str, column: DataSet) -> tuple[np.ndarray, np.ndarray]:
     """Return the sizes (items, relevant items) of the lists."""
-    n, p = (values(evidence, name, loss, column) for name in ("n", "p"))
+    n, p = (evidence.values(name, loss, column) for name in ("n", "p"))
     known = np.isfinite(n) & np.isfinite(p)
     return n[known].astype(np.int64), p[known].astype(np.int64)
 
 
 def _floors(evidence: Evidence, family: Family[Cell]) -> Mapping[str, object]:
     """Return the range of the lowest possible AP by ratio."""
-    ratios = columns(evidence, MOVIELENS)
+    ratios = evidence.columns(MOVIELENS)
     spreads = [np.ptp(rb.minimum("AP", *_sizes(evidence, "AP", column))) for column in ratios]
     return {**ratios_named(evidence, family), "spreads": ", ".join(f"{one:.2f}" for one in spreads)}
 
@@ -70,9 +60,9 @@ shape("differences_beside_floors", _floors)(differences)
 
 @shape("differences_but_at_the_top")
 def differences_but_at_the_top(evidence: Evidence, **axes: Any) -> dict[Cell, Contrast]:
-    """Return the differences of some cells, without the first two cut-offs at the highest ratio."""
-    every, first = cells(evidence, **axes), CUT_OFFS[:2]
-    return contrasts(evidence, [one for one in every if one.column.nsr != HIGHEST_RATIO or one.metric not in first])
+    """Return the differences of some cells, without the first two cut-offs at the thesis' highest ratio."""
+    every, first = evidence.cells(**axes), CUT_OFFS[:2]
+    return evidence.contrasts([one for one in every if one.column.nsr != 3 or one.metric not in first])
 
 
 @shape("boundings_apart")
@@ -82,9 +72,9 @@ def boundings_apart(
     """Return the difference of each two boundings of a loss, in every column."""
     return {
         named.format(loss=loss, one=one, other=other, column=column): contrast(
-            pair(evidence, Cell(loss, one, column, judge(loss)), other)
+            evidence.pair(Cell(loss, one, column, judge(loss)), other)
         )
-        for column, loss, (one, other) in product(columns(evidence), losses, combinations(boundings, 2))
+        for column, loss, (one, other) in product(evidence.columns(), losses, combinations(boundings, 2))
     }
 
 
@@ -100,7 +90,7 @@ def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
     texts, most = [], 0.0
     for loss in LOSSES:
         found = []
-        for column in columns(evidence, MOVIELENS):
+        for column in evidence.columns(MOVIELENS):
             n, p = _sizes(evidence, loss, column)
             expected = np.asarray(rb.expectation(loss, n, p))
             room = np.asarray(rb.maximum(loss, n, p)) - expected
@@ -148,7 +138,7 @@ def popularity_minus_trained(evidence: Evidence) -> Mapping[OnLoss, Contrast]:
 @decides("T29")
 def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Ruling:
     """Decide by most of nDCG@1 to nDCG@10 rising and none falling in any column, while AP falls at ratio 3."""
-    family = Family(contrasts(evidence, cells(evidence, ["AP"], ["distribution"], metrics=CUT_OFFS)))
+    family = Family(evidence.contrasts(evidence.cells(["AP"], ["distribution"], metrics=CUT_OFFS)))
     in_columns = list(dict.fromkeys(cell.column for cell in family.contrasts))
     texts, verdicts = [], []
     for column in in_columns:
@@ -158,7 +148,7 @@ def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Rulin
         texts.append(f"{column}: {up} up and {down} down, mean change {change}")
         verdicts.append(each_way(up > HALF * len(these), bool(down) or alike > HALF * len(these)))
     highest = max(in_columns, key=lambda column: column.nsr or 0)
-    mean_ap = contrast(pair(evidence, Cell("AP", "distribution", highest, "AP")))
+    mean_ap = contrast(evidence.pair(Cell("AP", "distribution", highest, "AP")))
     falls = mean_ap.p_value() <= LEVEL
     of_ap = each_way(falls and mean_ap.mean < 0, mean_ap.mean >= 0 if falls else mean_ap.is_alike)
     facts = {"cut_offs": "; ".join(texts), "mean_ap": mean_ap, "highest": highest}
@@ -169,11 +159,11 @@ def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Rulin
 def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Ruling:
     """Decide by the slope of nDCG@k on k = 1 to 10: below zero in every MovieLens column, above zero on MQ2008."""
     slopes: dict[tuple[str, str, DataSet], Contrast] = {}
-    for loss, bounding, column in product(LOSSES, BOUNDINGS, columns(evidence)):
+    for loss, bounding, column in product(LOSSES, BOUNDINGS, evidence.columns()):
         if evidence.trained(loss, bounding, column):
-            own = _known(_slopes([values(evidence, metric, loss, column, bounding) for metric in CUT_OFFS]))
+            own = _known(_slopes([evidence.values(metric, loss, column, bounding) for metric in CUT_OFFS]))
             enough(len(own), f"of {column} with a score")
-            slopes[loss, bounding, column] = contrast_of(own, scores(evidence, CUT_OFFS[0], loss, column).drawings)
+            slopes[loss, bounding, column] = contrast_of(own, evidence.scores(CUT_OFFS[0], loss, column).drawings)
     family = Family(slopes)
     movielens, mq2008 = ({key for key in slopes if key[2].dataset == dataset} for dataset in (MOVIELENS, MQ2008))
     some_trained(movielens and mq2008, "loss on one of them")
@@ -206,10 +196,10 @@ def _by_size(evidence: Evidence) -> str:
     texts = []
     for dataset, name in ((MOVIELENS, "MovieLens"), (MQ2008, "MQ2008")):
         few, many = [np.empty(0)], [np.empty(0)]
-        for loss, column in product(LOSSES, columns(evidence, dataset)):
+        for loss, column in product(LOSSES, evidence.columns(dataset)):
             if evidence.trained(loss, UNBOUNDED, column):
-                slopes = _slopes([values(evidence, metric, loss, column) for metric in CUT_OFFS])
-                known, is_long = np.isfinite(slopes), values(evidence, "p", loss, column) >= len(CUT_OFFS)
+                slopes = _slopes([evidence.values(metric, loss, column) for metric in CUT_OFFS])
+                known, is_long = np.isfinite(slopes), evidence.values("p", loss, column) >= len(CUT_OFFS)
                 few.append(slopes[known & ~is_long])
                 many.append(slopes[known & is_long])
         means = [np.concatenate(one) for one in (few, many)]
@@ -220,8 +210,8 @@ def _by_size(evidence: Evidence) -> str:
 def _of_controls(evidence: Evidence) -> str:
     """Describe the slope of nDCG@k in the rankings of untrained models."""
     slopes: dict[str, list[str]] = {}
-    for column in columns(evidence):
-        of_cut_offs = [control_scores(evidence, metric, column) for metric in CUT_OFFS]
+    for column in evidence.columns():
+        of_cut_offs = [evidence.control_scores(metric, column) for metric in CUT_OFFS]
         for model, *of_model in zip(of_cut_offs[0].systems, *(one.values for one in of_cut_offs), strict=True):
             mean = float(per_unit(_known(_slopes(of_model))).mean())
             slopes.setdefault(model, []).append(signed(mean))
@@ -229,25 +219,28 @@ def _of_controls(evidence: Evidence) -> str:
     return "; ".join(f"{', '.join(slopes[model])} ({model})" for model in models)
 
 
-LEAST_FOR_FRIEDMAN = 3  # boundings that Friedman's test compares; of fewer, all count as the best
-LEAST_FOR_PAGE = 3  # columns that scipy's test accepts; for two, Page's test is the sign test
-
-
 @decides("T25")
 def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling:
     """Decide by whether MQ2008 scores lower than MovieLens, but not on a scale from random order (0) to best (1)."""
-    ratios, (queries,) = columns(evidence, MOVIELENS), columns(evidence, MQ2008)
+    ratios, (queries,) = evidence.columns(MOVIELENS), evidence.columns(MQ2008)
     places = [key for key in product(LOSSES, BOUNDINGS, ratios) if evidence.trained(*key[:2], key[2], queries)]
     some_trained(places, "loss on both")
-    raw, above_random = (
-        Family({key: _gap(evidence, *key, queries, above_random=above) for key in places}) for above in (False, True)
-    )
+
+    def gap(loss: str, bounding: str, column: DataSet, above_random: bool) -> Contrast:
+        """Return MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
+        here, there = (_mean(evidence, loss, bounding, one, above_random) for one in (queries, column))
+        parts = [one.standard_error**2 for one in (here, there)]
+        terms = [part**2 / one.degrees_of_freedom for part, one in zip(parts, (here, there), strict=True)]
+        freedom = sum(parts) ** 2 / sum(terms) if sum(parts) else 1.0
+        return Contrast(Estimate(here.mean - there.mean, math.sqrt(sum(parts)), freedom), math.nan, 2)
+
+    raw, above_random = (Family({key: gap(*key, above) for key in places}) for above in (False, True))
     remains = len(above_random.lower)
     by_share = each_way(not remains, remains > len(places) / 2)
     smallest = above_random.contrasts[above_random.most()]
     of_random = []
     for column in [*ratios, queries]:
-        controls = control_scores(evidence, "nDCG", column)
+        controls = evidence.control_scores("nDCG", column)
         if "random" in controls.systems:
             mean = float(np.nanmean(controls.matrix[:, list(controls.systems).index("random")]))
             of_random.append(f"{mean:.3f} on {column}")
@@ -257,29 +250,18 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling
     return Ruling(together(RULES["all are lower"](raw), by_share), raw.facts(facts), *smallest.measured, len(places))
 
 
-def _gap(
-    evidence: Evidence, loss: str, bounding: str, column: DataSet, queries: DataSet, *, above_random: bool
-) -> Contrast:
-    """Return MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
-    here, there = (_mean(evidence, loss, bounding, one, above_random) for one in (queries, column))
-    parts = [one.standard_error**2 for one in (here, there)]
-    terms = [part**2 / one.degrees_of_freedom for part, one in zip(parts, (here, there), strict=True)]
-    freedom = sum(parts) ** 2 / sum(terms) if sum(parts) else 1.0
-    return Contrast(Estimate(here.mean - there.mean, math.sqrt(sum(parts)), freedom), math.nan, 2)
-
-
 @lru_cache(maxsize=256)
 def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_random: bool) -> Estimate:
-    found = values(evidence, judge(loss), loss, column, bounding)
+    found = evidence.values(judge(loss), loss, column, bounding)
     if above_random:
-        n, p = (values(evidence, name, loss, column, bounding) for name in ("n", "p"))
+        n, p = (evidence.values(name, loss, column, bounding) for name in ("n", "p"))
         known = np.isfinite(found) & np.isfinite(n) & np.isfinite(p) & (p > 0)
         sizes = (of[known].astype(np.int64) for of in (n, p))
         raw, found = found[known], np.full(found.shape, np.nan)
         found[known] = rb.bounded(judge(loss), "expectation-max").from_value(raw, *sizes)
     found = _known(found)
     enough(len(found), f"of {column} with a score")
-    return estimate(found, scores(evidence, judge(loss), loss, column).drawings)
+    return estimate(found, evidence.scores(judge(loss), loss, column).drawings)
 
 
 @decides("T47")
@@ -290,7 +272,7 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Ruling:
     """
     texts, verdicts, counts = [], [], []
     for loss in ("nDCG", "AP"):
-        best = {column: _best_of(evidence, loss, column) for column in columns(evidence)}
+        best = {column: _best_of(evidence, loss, column) for column in evidence.columns()}
         shared = [name for name in BOUNDINGS if all(name in found for found in best.values())]
         # Columns with the same boundings share a phrase.
         columns_of: dict[tuple[str, ...], list[str]] = {}
@@ -304,7 +286,7 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Ruling:
         same = all(set(one) == set(shared) for one in best.values())
         verdicts.append(each_way(not shared, bool(shared) and same and len(shared) < len(BOUNDINGS)))
         counts.append(len(shared))
-    n = 2 * len(columns(evidence))
+    n = 2 * len(evidence.columns())
     return Ruling(together(*verdicts), {"by_loss": " ".join(texts)}, min(counts), n=n)
 
 
@@ -312,9 +294,9 @@ def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
     """Return the boundings that the best one by validation does not beat; all if Friedman's test is not significant."""
     boundings = [name for name in BOUNDINGS if evidence.trained(loss, name, column)]
     some_trained(boundings, f"bounding of {loss}")
-    if len(boundings) < LEAST_FOR_FRIEDMAN:
+    if len(boundings) < 3:  # of fewer than Friedman's test compares, all count as the best
         return boundings
-    means = [per_unit(values(evidence, judge(loss), loss, column, name)) for name in boundings]
+    means = [per_unit(evidence.values(judge(loss), loss, column, name)) for name in boundings]
     matrix = np.stack(means, 1)
     matrix = matrix[np.isfinite(matrix).all(1)]
     enough(len(matrix), f"of {column} with a score")
@@ -324,7 +306,7 @@ def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
     if best is None:
         raise MissingEvidence(f"no validation scores of {loss} on {column}")
     others = [Cell(loss, name, column, judge(loss)) for name in boundings if name != best]
-    beaten = Family({cell.bounding: contrast(pair(evidence, cell, best)) for cell in others}).lower
+    beaten = Family({cell.bounding: contrast(evidence.pair(cell, best)) for cell in others}).lower
     return [name for name in boundings if name not in beaten]
 
 
@@ -337,19 +319,28 @@ def _names(boundings: Sequence[str]) -> str:
 @decides("T24")
 def scores_fall_with_the_ratio(evidence: Evidence) -> Ruling:
     """Decide by Page's trend test over the ratios, for every loss and bounding."""
-    ratios = several_ratios(evidence)
+    ratios = evidence.several_ratios()
     rows = {
-        (loss, bounding): _by_ratio([scores(evidence, judge(loss), loss, column) for column in ratios], bounding)
+        (loss, bounding): _by_ratio([evidence.scores(judge(loss), loss, column) for column in ratios], bounding)
         for loss, bounding in product(LOSSES, BOUNDINGS)
         if evidence.trained(loss, bounding, *ratios)
     }
     some_trained(rows, "loss at all ratios")
-    falls, rises = (adjusted({key: _trend(sign * row) for key, row in rows.items()}) for sign in (-1, 1))
+
+    def trend(rows: Floats) -> float:
+        """Return the one-sided p-value of scores that grow from column to column: of two, by the sign test."""
+        if rows.shape[1] > 2:
+            return float(stats.page_trend_test(rows, method="asymptotic").pvalue)
+        changes = rows[:, -1] - rows[:, 0]
+        rising, count = int((changes > 0).sum()), int((changes != 0).sum())
+        return float(stats.binomtest(rising, count, alternative="greater").pvalue) if count else 1.0
+
+    falls, rises = (adjusted({key: trend(sign * row) for key, row in rows.items()}) for sign in (-1, 1))
     falling, rising = (sum(p_value <= LEVEL for p_value in found.values()) for found in (falls, rises))
     changes = [float((row[:, -1] - row[:, 0]).mean()) for row in rows.values()]
     texts = []
     for loss in LOSSES:
-        of_ratios = [control_scores(evidence, judge(loss), column) for column in ratios]
+        of_ratios = [evidence.control_scores(judge(loss), column) for column in ratios]
         if all("random" in one.systems for one in of_ratios):
             random = _by_ratio(of_ratios, "random")
             texts.append(f"{float((random[:, 0] - random[:, -1]).mean()):.3f} in {judge(loss)}")
@@ -372,15 +363,6 @@ def _of_same_units(values: Sequence[Floats], names: Sequence[Sequence[str]]) -> 
     units = sorted(set.intersection(*map(set, names)))
     places = [{name: place for place, name in enumerate(own)} for own in names]
     return np.stack([one[[at[name] for name in units]] for one, at in zip(values, places, strict=True)])
-
-
-def _trend(rows: Floats) -> float:
-    """Return the one-sided p-value of scores that grow from column to column."""
-    if rows.shape[1] >= LEAST_FOR_PAGE:
-        return float(stats.page_trend_test(rows, method="asymptotic").pvalue)
-    changes = rows[:, -1] - rows[:, 0]
-    rising, count = int((changes > 0).sum()), int((changes != 0).sum())
-    return float(stats.binomtest(rising, count, alternative="greater").pvalue) if count else 1.0
 
 
 def on_same_users(differences: Sequence[Pair]) -> Floats:
@@ -407,12 +389,12 @@ def slope_weights(places: Iterable[float]) -> Floats:
 
 
 def _pairs(evidence: Evidence, loss: str, bounding: str) -> list[Pair]:
-    return [pair(evidence, Cell(loss, bounding, column, judge(loss))) for column in several_ratios(evidence)]
+    return [evidence.pair(Cell(loss, bounding, column, judge(loss))) for column in evidence.several_ratios()]
 
 
 def ratios_named(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
     """Return the ratios as text."""
-    return {"ratios": ", ".join(str(column.nsr) for column in columns(evidence, MOVIELENS))}
+    return {"ratios": ", ".join(str(column.nsr) for column in evidence.columns(MOVIELENS))}
 
 
 def _by_loss(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
@@ -426,7 +408,7 @@ def _by_loss(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
 @shape("slopes_over_ratios", _by_loss)
 def slopes_over_ratios(evidence: Evidence, losses: Sequence[str]) -> dict[str, Contrast]:
     """Return the slope of distribution bounding minus unbounded on the ratio, by loss."""
-    ratios = several_ratios(evidence)
+    ratios = evidence.several_ratios()
     return {loss: slope_over_ratios(_pairs(evidence, loss, "distribution"), ratios) for loss in losses}
 
 
@@ -449,9 +431,9 @@ def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str
 
     Those between seeds are of every two of the unbounded loss in the same folds, if some fold has two at every ratio.
     """
-    ratios, texts = several_ratios(evidence), []
+    ratios, texts = evidence.several_ratios(), []
     for loss in LOSSES:
-        of_ratios = [values(evidence, judge(loss), loss, column) for column in ratios]
+        of_ratios = [evidence.values(judge(loss), loss, column) for column in ratios]
         if min(one.shape[-1] for one in of_ratios) < 2:
             continue
         between = [
@@ -459,7 +441,7 @@ def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str
             for one in of_ratios
         ]
         if all(np.isfinite(one).any() for one in between):
-            names = [scores(evidence, judge(loss), loss, column).units for column in ratios]
+            names = [evidence.scores(judge(loss), loss, column).units for column in ratios]
             growth = _growth_of_variance(_of_same_units(between, names), ratios).mean
             texts.append(f"{np.exp(growth):.2f} ({loss})")
     least, most = (np.exp(family.contrasts[key].mean) for key in (family.least(), family.most()))
@@ -470,7 +452,7 @@ def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str
 @shape("growth_of_scatter", _factors)
 def growth_of_scatter(evidence: Evidence) -> dict[tuple[str, str], Contrast]:
     """Return the growth of the log variance of bounded minus unbounded with the ratio, by loss and bounding."""
-    ratios = several_ratios(evidence)
+    ratios = evidence.several_ratios()
     found = {
         (loss, bounding): _growth_of_variance(on_same_users(_pairs(evidence, loss, bounding)), ratios)
         for loss, bounding in product(LOSSES, BOUNDED)

@@ -16,7 +16,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence, cells, contrasts
+from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence
 from rankbound_study.claims.rules import DECIDING, RULES, Family, Sample, among, collapsed, sample_of_most, together
 from rankbound_study.claims.thesis_theorems import THEOREMS
 from rankbound_study.claims.verdicts import (
@@ -225,7 +225,7 @@ def decide_by_shape(
     facts: dict[str, Any] = {}
     if without_collapsed:
         cell_of = {key: getattr(key, "cell", key) for key in every.contrasts}
-        fallen = collapsed(contrasts(evidence, dict.fromkeys(cell_of.values())))
+        fallen = collapsed(evidence.contrasts(dict.fromkeys(cell_of.values())))
         facts = {"fallen": len(fallen), "with_all": verdict_on_family(every), "of_all": every.facts({})}
         family = every.without([key for key, cell in cell_of.items() if cell in fallen])
     verdict, facts = verdict_on_family(family), family.facts({**facts, **more_facts(evidence, family)})
@@ -246,4 +246,4 @@ def decide_by_shape(
 @shape("differences")
 def differences(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return bounded minus unbounded in the distinct cells of some axes (default: Table 5.1)."""
-    return contrasts(evidence, cells(evidence, **axes))
+    return evidence.contrasts(evidence.cells(**axes))

@@ -196,7 +196,7 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     "all are within": _rule(lambda one: 0 < len(one.within) == len(one), lambda one: bool(one.beyond)),
     # Confirmed if none can have fallen by what matters, refuted by one that fell by more.
     "none falls": _rule(
-        lambda one: all(each.is_no_lower for each in one.contrasts.values()),
+        lambda one: all(each.is_repeated and each.p_above(-each.margin) <= LEVEL for each in one.contrasts.values()),
         lambda one: bool(one.shown(lambda each: each.p_below(-each.margin))),
     ),
     # Refuted by one below zero, or if all are alike.

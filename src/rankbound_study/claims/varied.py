@@ -31,7 +31,6 @@ from rankbound_study.claims.evidence import (
     MOVIELENS,
     Contrast,
     Evidence,
-    columns,
     contrast,
     enough,
     is_distinct,
@@ -92,7 +91,7 @@ def columns_of(evidence: Evidence, experiment: str, dataset: str) -> list[DataSe
     """Return the columns of a data set on which an experiment ran."""
     found = []
     with suppress(MissingEvidence):
-        for column in columns(evidence, dataset):
+        for column in evidence.columns(dataset):
             if evidence.variants(experiment, column):
                 found.append(column)
     return found
