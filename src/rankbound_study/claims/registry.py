@@ -27,20 +27,17 @@ from rankbound_study.claims.verdicts import (
     Ruling,
     Untrained,
     Verdict,
-    entering,
 )
 
 Decider = Callable[[Evidence], Ruling | Verdict]
 """Decides a claim: in numbers, or in words of its own where the claim's do not fit."""
-_DECIDERS: dict[str, Decider] = {}
-decides = entering(_DECIDERS)
-"""Registers the decorated function as the one that decides a claim."""
-
-Found = Callable[..., Mapping[Any, Contrast]]
-"""Finds differences in a study's results, by the arguments of an entry."""
 Facts = Callable[[Evidence, Any], Mapping[str, object]]
 """Returns what a claim's sentences name beside `rules.FACTS`."""
-_SHAPES: dict[str, tuple[Found, Facts]] = {}
+Shaped = TypeVar("Shaped", bound=Callable[..., Mapping[Any, Contrast]])
+"""Finds differences in a study's results, by the arguments of an entry."""
+
+_DECIDERS: dict[str, Decider] = {}
+_SHAPES: dict[str, tuple[Callable[..., Mapping[Any, Contrast]], Facts]] = {}
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,16 @@ def claims() -> list[Claim]:
     ]
 
 
-Shaped = TypeVar("Shaped", bound=Found)
+def decides(claim: str) -> Callable[[Decider], Decider]:
+    """Register the decorated function as the one that decides a claim."""
+
+    def register(decider: Decider) -> Decider:
+        if claim in _DECIDERS:
+            raise ValueError(f"{claim} is decided twice: by {_DECIDERS[claim]} and by {decider}")
+        _DECIDERS[claim] = decider
+        return decider
+
+    return register
 
 
 def shape(name: str, facts: Facts = lambda evidence, family: {}) -> Callable[[Shaped], Shaped]:

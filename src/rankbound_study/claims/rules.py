@@ -35,8 +35,6 @@ HALF = 0.5
 FLAT = 0.1
 """Coefficient of variation below which weights of lists count as equal."""
 
-_SHOWN = 3
-
 
 @dataclass(frozen=True)
 class Family(Generic[Key]):
@@ -126,11 +124,6 @@ class Family(Generic[Key]):
     def clearest(self) -> Key:
         """Return the key of the smallest difference if some are below zero and none above, else of the largest."""
         return self.least() if self.lower and not self.higher else self.most()
-
-    @property
-    def margin(self) -> float:
-        """The smallest difference that matters, the same for all."""
-        return max(one.margin for one in self.contrasts.values())
 
     @cached_property
     def gains(self) -> list[Key]:
@@ -239,6 +232,7 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "worse": lambda family: sum(one.p_below(-one.margin) <= LEVEL for one in family.contrasts.values()),
     "at_gains": lambda family: among(list(map(str, family.gains))),
     "at_against": lambda family: among([str(key) for key in family.lower]),
+    "margin": lambda family: max(one.margin for one in family.contrasts.values()),
     "mean": lambda family: signed(float(np.mean(family.means))),
     "changes": lambda family: ", ".join(map(str, family.contrasts.values())),
     "points": lambda family: ", ".join(one.points for one in family.contrasts.values()),
@@ -346,9 +340,8 @@ def by_p(p_value: float, p_against: float) -> str:
 
 def among(names: Sequence[str]) -> str:
     """Join the first names in brackets, and count the rest: ` (a; b; c; and 2 more)`; empty without names."""
-    more = len(names) - _SHOWN
-    rest = f"; and {more} more" if more > 0 else ""
-    return f" ({'; '.join(names[:_SHOWN])}{rest})" if names else ""
+    rest = f"; and {len(names) - 3} more" if len(names) > 3 else ""
+    return f" ({'; '.join(names[:3])}{rest})" if names else ""
 
 
 _Z = NormalDist().inv_cdf

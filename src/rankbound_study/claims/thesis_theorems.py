@@ -20,7 +20,7 @@ import torch
 import rankbound as rb
 from rankbound.bounds.score_distribution import ScoreDistribution, score_distributions
 from rankbound.compare.scores import Floats, Integers
-from rankbound_study.claims.verdicts import Ruling, counted, entering, holds
+from rankbound_study.claims.verdicts import Ruling, counted, holds
 
 Order = tuple[int, ...]
 Value = Fraction | float | int
@@ -30,11 +30,14 @@ OfOrders = Callable[[Sequence[Value]], Value]
 Formula = Callable[[int, int], Any]
 """A function of N and P."""
 
-THEOREMS: dict[str, Callable[[], Ruling]] = {}
+Check = Callable[[], Ruling]
+THEOREMS: dict[str, Check] = {}
 """What proves or refutes each theorem: without results, so that it is checked once for each change of its code."""
 
-theorem = entering(THEOREMS)
-"""Enters the decorated function into `THEOREMS`."""
+
+def theorem(claim: str) -> Callable[[Check], Check]:
+    """Enter the decorated function into `THEOREMS`."""
+    return partial(THEOREMS.setdefault, claim)
 
 
 def average_precision(order: Sequence[int]) -> Fraction:

@@ -1,10 +1,10 @@
 """Verdicts on claims with their numbers, and the table of all, which everything else quotes."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -75,24 +75,6 @@ class Ruling:
     high: float = math.nan
     n: int = 0
     sample: "Sample | None" = None
-
-
-Decider = TypeVar("Decider", bound=Callable[..., "Ruling | Verdict"])
-
-
-def entering(table: dict[str, Decider]) -> Callable[[str], Callable[[Decider], Decider]]:
-    """Return a decorator that takes a claim, and enters into a table the function that decides it."""
-
-    def of_claim(claim: str) -> Callable[[Decider], Decider]:
-        def enter(decider: Decider) -> Decider:
-            if claim in table:
-                raise ValueError(f"{claim} is decided twice: by {table[claim]} and by {decider}")
-            table[claim] = decider
-            return decider
-
-        return enter
-
-    return of_claim
 
 
 def holds(condition: bool) -> str:
