@@ -187,19 +187,22 @@ class Gap:
         return f"{self.name} minus {self.other} {self.size}"
 
 
-@dataclass(frozen=True)
 class GapFamily:
     """Differences of methods, each in the claimed order, as one family of tests (Holm).
 
     Attributes:
         title: the title of the data set.
         unit: its lists: queries, or pairs of faces.
-        each: the differences.
+        each, count: the differences, and their number.
+        better: the number of significant differences as claimed.
+        worse: the number of those that speak against the claim: significantly worse, or alike.
+        verdict: confirmed if all differences are significant as claimed, refuted if one speaks against it.
     """
 
-    title: str
-    unit: str
-    each: Sequence[Gap]
+    def __init__(self, title: str, unit: str, each: Sequence[Gap]) -> None:
+        self.title, self.unit, self.each, self.count = title, unit, each, len(each)
+        self.better, self.worse = (sum(one.side == side for one in each) for side in (1, -1))
+        self.verdict = each_way(self.better == self.count, bool(self.worse))
 
     @classmethod
     def of(cls, title: str, pairs: Mapping[tuple[str, str], Pair], margin: float = math.nan) -> "GapFamily":
@@ -213,28 +216,8 @@ class GapFamily:
         of_pairs = any(pair.members is not None for pair in pairs.values())
         return cls(title, "pairs" if of_pairs else "queries", each)
 
-    @property
-    def count(self) -> int:
-        """The number of differences."""
-        return len(self.each)
-
     def __str__(self) -> str:
         return listed(self.each)
-
-    @property
-    def better(self) -> int:
-        """The number of significant differences as claimed."""
-        return sum(one.side > 0 for one in self.each)
-
-    @property
-    def worse(self) -> int:
-        """The number of those that speak against the claim: significantly worse, or alike."""
-        return sum(one.side < 0 for one in self.each)
-
-    @property
-    def verdict(self) -> str:
-        """Confirmed if all differences are significant as claimed, refuted if one speaks against it."""
-        return each_way(self.better == self.count, bool(self.worse))
 
     def decided(self, verdict: str = "", **facts: object) -> Ruling:
         """Return the ruling (by default that all are as claimed) with the difference that supports it least.
@@ -314,10 +297,6 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Ruling:
     return Ruling(verdict, {"changes": listed(found)}, value, low, high, len(least.rows))
 
 
-LEAST_SEEDS = 2
-"""Trainings of each method in a fold, of which fewer do not tell its lead from chance."""
-
-
 @dataclass(frozen=True)
 class LeadTrend:
     """The gaps of one family on one data set, and their trend.
@@ -344,7 +323,7 @@ class LeadTrend:
         significant does not show that networks are not needed there: its interval must lie below what matters. Refuted
         if the lead shrinks significantly, if the network loses with the most features, or wins with the fewest.
         """
-        if self.trend["n_seeds"] < LEAST_SEEDS:
+        if self.trend["n_seeds"] < 2:
             return INCONCLUSIVE
         fewest, most, trend = self.signs
         not_needed = self.rows[0]["high"] <= self.margin
@@ -354,7 +333,7 @@ class LeadTrend:
         change, low, high = (signed(self.trend[name]) for name in ("difference", "low", "high"))
         trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[self.signs[-1]]
         first, last = (f"{signed(row['difference'])} with {row['features']:,}" for row in (self.rows[0], self.rows[-1]))
-        once = " (one training of each method, which decides nothing)" if self.trend["n_seeds"] < LEAST_SEEDS else ""
+        once = " (one training of each method, which decides nothing)" if self.trend["n_seeds"] < 2 else ""
         where = f"on {neural.data_set_title(self.dataset)}{once}"
         return f"{change} ({low} to {high}), {trend}, {where}, from {first} to {last}"
 
@@ -374,9 +353,7 @@ def trends(results: neural.FeatureResults) -> Iterator[LeadTrend]:
 WEB10K = "mslr-web10k-label2"
 """The paper's data set in its reading: labels of 2 and more are relevant."""
 
-NO_ARCHIVE = "The archive of MSLR-WEB10K is not available here"
-
-RANDOM = "random"
+NO_ARCHIVE, RANDOM = "The archive of MSLR-WEB10K is not available here", "random"
 
 
 def _on_web10k(claim: str, *, on_training: bool = False) -> Callable[[Callable[[Methods], Ruling]], None]:
@@ -433,7 +410,8 @@ def plain_gradients_train_networks_and_adam_does_not(methods: Methods) -> Ruling
     networks = ("RankNet", "DirectRanker", "Class-NN")
     names = [name for name in networks if methods.families.keys() >= {name, f"{name}{neural.AS_PRINTED}"}]
     found = methods.gaps((f"{name}{ending}", RANDOM) for ending in ("", neural.AS_PRINTED) for name in names)
-    by_adam, by_sgd = (replace(found, each=own) for own in (found.each[: len(names)], found.each[len(names) :]))
+    halves = found.each[: len(names)], found.each[len(names) :]
+    by_adam, by_sgd = (GapFamily(found.title, found.unit, own) for own in halves)
     confirmed = by_adam.worse == len(names) == by_sgd.better
     verdict = each_way(confirmed, bool(by_adam.better) or by_sgd.worse == len(names))
     return by_adam.decided(verdict, by_sgd=by_sgd.better, both=found)
@@ -496,7 +474,6 @@ def _on_the_same_pairs(one: pl.DataFrame, other: pl.DataFrame, metric: str) -> P
     return scores_of_runs(frame, metric, by=("model",), members=names_pairs(frame))
 
 
-ON_FEATURES = " on features"
 NOT_MUCH = 0.1  # "not by much", in shares of pairs: the largest printed gain is 0.06
 
 
@@ -517,9 +494,9 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Rul
     shared = [name for name in pixels.families if features.families.get(name, neural.CONTROL) != neural.CONTROL]
     if not shared:
         raise MissingEvidence("no method on both pixels and features of VGG16")
-    renamed = features.frame.with_columns(pl.col("model") + ON_FEATURES)
+    renamed = features.frame.with_columns(pl.col("model") + " on features")
     scores = _on_the_same_pairs(pixels.frame, renamed, pixels.metric)
-    pairs = [(f"{name}{ON_FEATURES}", name) for name in sorted(shared)]
+    pairs = [(f"{name} on features", name) for name in sorted(shared)]
     found = GapFamily.of(features.title, {pair: scores.pair(*pair) for pair in pairs})
     gained = ", ".join(f"{one.other} {one.size}" for one in found.each)
     confirmed = found.verdict == CONFIRMED and all(one.found.high <= NOT_MUCH for one in found.each)
@@ -555,9 +532,7 @@ def _width(evidence: Evidence) -> int | None:
     return None if evidence.images is None else math.prod(read_faces(evidence.images).shape)
 
 
-ON_PAIRS, ON_LABELS = "Rank-LR", "Class-LR"
 A_LOT = 0.05  # "a lot", in shares of pairs; 0.32 is printed
-HALF_WIDTH, HALF_HEIGHT = 0.35, 0.45  # half axes of the face's ellipse in a picture, as shares of its sides
 CLEARER = 0.01  # smallest difference in the share of the weights' energy that counts
 
 
@@ -567,36 +542,29 @@ def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Ruli
 
     Refuted by a gain significantly below the limit; confirmed by one significantly above it with clearer weights.
     """
-    methods = Methods(evidence, PIXELS)
-    found = methods.gaps([(ON_PAIRS, ON_LABELS)], A_LOT)
-    energy = _energy(evidence, methods)
+    methods, on_both = Methods(evidence, PIXELS), ("Rank-LR", "Class-LR")
+    found = methods.gaps([on_both], A_LOT)
+    # The shares of the squares of weights in the face, by pairs and by labels, and that of the pixels.
+    energy: list[float] = []
+    if evidence.images is not None:
+        shape = read_faces(evidence.images).shape
+        mask = face_mask(*shape[1:])
+        for name in on_both:
+            files = [path for path in evidence.weights if path.parts[-4:-2] == (methods.dataset, name)]
+            weights = neural.coefficients(files[0], shape) if files else None
+            if weights is not None and (share := energy_inside(weights, mask)) is not None:
+                energy.append(share)
+        energy = [*energy, float(mask.mean())] if len(energy) == len(on_both) else []
     clearer = len(energy) > 0 and energy[0] > energy[1] + CLEARER
     lead = found.each[0].found
     verdict = each_way(lead.low > A_LOT and clearer, lead.high < A_LOT)
     return found.decided(verdict, energy=energy, no_energy=not energy, a_lot=A_LOT)
 
 
-def _energy(evidence: Evidence, methods: Methods) -> Sequence[float]:
-    """Return the shares of the squares of weights in the face, by pairs and by labels, and that of the pixels.
-
-    Nothing without pictures, or without weights of one of both.
-    """
-    if evidence.images is None:
-        return ()
-    shape, shares = read_faces(evidence.images).shape, []
-    mask = face_mask(*shape[1:])
-    for name in (ON_PAIRS, ON_LABELS):
-        files = [path for path in evidence.weights if path.parts[-4:-2] == (methods.dataset, name)]
-        weights = neural.coefficients(files[0], shape) if files else None
-        shares.append(None if weights is None else energy_inside(weights, mask))
-    known = [share for share in shares if share is not None]
-    return (*known, float(mask.mean())) if len(known) == len(shares) else ()
-
-
 def face_mask(height: int, width: int) -> Mask:
-    """Return the mask `(height, width)` of the pixels whose centre lies in the ellipse."""
+    """Return the mask `(height, width)` of the pixels in the face's ellipse, 0.7 of the width and 0.9 of the height."""
     down, right = ((np.arange(count) + 0.5) / count - 0.5 for count in (height, width))
-    inside: Mask = (down[:, None] / HALF_HEIGHT) ** 2 + (right / HALF_WIDTH) ** 2 <= 1
+    inside: Mask = (down[:, None] / 0.45) ** 2 + (right / 0.35) ** 2 <= 1
     return inside
 
 

@@ -45,9 +45,6 @@ FEATURES_TABLE = "table_neural_features"
 """The table of scores by the number of features, of the comparisons with `feature_counts`."""
 
 
-_PRINTED_LABEL = 2
-"""Smallest label of a web query's documents that the paper treats as relevant."""
-
 _FACES, _FEATURES, _GRADED = "aaf", "vgg16", "-graded"
 
 
@@ -67,8 +64,8 @@ class Printed:
         return f"table_neural_{self.number}"
 
     def is_on(self, dataset: str) -> bool:
-        """Check that a data set is that of the printed scores, in the paper's reading of its labels."""
-        return dataset == f"{self.dataset.lower()}-label{_PRINTED_LABEL}"
+        """Check that a data set is that of the printed scores, where labels of 2 and more are relevant."""
+        return dataset == f"{self.dataset.lower()}-label2"
 
     @property
     def of_faces(self) -> bool:
@@ -118,7 +115,6 @@ def data_set_title(name: str) -> str:
 NETWORKS = ("mlp", "cnn")
 """Models that are networks; others are linear or trees."""
 
-_BY_VALIDATION = "validation"
 _KEY = ("study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic")
 FAMILY_NAMES = {"class": "classification", "reg": "regression"}
 """Family by its name in runs, where the names differ."""
@@ -162,7 +158,7 @@ def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFram
     columns = [*_KEY, "n", "p", "epoch", *metrics]
     scan = scan_runs(path, columns)
     control = pl.col("model").is_in(CONTROLS) & (pl.col("loss") == "none")
-    trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == _BY_VALIDATION) & _sees(every=True)
+    trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == "validation") & _sees(every=True)
     frame = scan.filter(trained | control).select(columns).collect()
     names = [name for name in frame["dataset"].unique().sort() if table_of(name) == table]
     # Where all methods see moved pictures or some features alone, controls have nothing beside them.
@@ -189,7 +185,7 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
     """
     scan = scan_runs(path, [*_KEY, table.metric])
     sees = _sees(every=False) | (_sees(every=True) & (width is not None))
-    chosen = (pl.col("study") == STUDY) & (pl.col("selection") == _BY_VALIDATION) & sees
+    chosen = (pl.col("study") == STUDY) & (pl.col("selection") == "validation") & sees
     frame = scan.filter(chosen).select(*_KEY, table.metric).collect()
     of_table = [name for name in frame["dataset"].unique() if table_of(name) == table]
 
@@ -324,7 +320,10 @@ def feature_results(
             lists = pl.struct("fold", "topic").filter(pl.col(table.metric).is_not_null()).n_unique().alias("n")
             found = own.group_by("run").agg(pl.col(_OF_RUN).first(), lists).to_dicts()
             seeds = {"n_seeds": own.group_by("run", "fold").agg(pl.col("seed").n_unique())["seed"].min()}
-            for run in sorted(found, key=_place):
+            # By family, networks first, then by method and number of features.
+            for run in sorted(
+                found, key=lambda of: (FAMILIES.index(of["family"]), not of["network"], of["method"], of["features"])
+            ):
                 run |= {"place": names.index(run["run"]), "validation": validation.get(run["run"])}
                 low, high = means.interval(run["place"])
                 ours = {"ours": float(means.means[run["place"]]), "low": low, "high": high, "n": run["n"]}
@@ -335,11 +334,6 @@ def feature_results(
     return FeatureResults(
         pl.DataFrame(scores, schema=SCORE_COLUMNS, orient="row"), pl.DataFrame(gaps, schema=GAP_COLUMNS, orient="row")
     )
-
-
-def _place(run: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Sort runs by family, networks first, then by method and number of features."""
-    return FAMILIES.index(run["family"]), not run["network"], run["method"], run["features"]
 
 
 def _gaps(epochs: Path, dataset: str, ran: Sequence[Mapping[str, Any]], means: MethodMeans) -> Iterator[dict[str, Any]]:
@@ -408,9 +402,6 @@ GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
 """Groups of age differences, in years, with their own accuracy; only pairs more than 5 years apart are drawn."""
 
 AGE_GAP_COLUMNS = schema("text: method; int: from_years to_years n; float: accuracy low high")
-
-_CONSTANT = 1e-12
-"""A variance below this share of the mean square is that of a constant."""
 
 READINGS = ("BothRight", "SameLabel", "BothWrong", "Ties")
 """Shares of pairs. A classifier labels a face "older" if that is more likely than not: both labels are right, equal or
@@ -519,7 +510,7 @@ def r_squared(predicted: Floats, true: Floats, resamples: int = RESAMPLES, seed:
     def explained(missed: Any, centred: Any, squares: Any) -> Any:
         """Return R^2 from means over units; NaN for constant true values."""
         variance = squares - centred**2
-        varies = variance > _CONSTANT * squares
+        varies = variance > 1e-12 * squares  # else that of a constant
         return 1 - np.divide(missed, variance, out=np.full(np.shape(variance), np.nan), where=varies)
 
     def of_units(*sample: Any, axis: int = -1) -> Any:

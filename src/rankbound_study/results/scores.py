@@ -98,8 +98,14 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
         wanted &= pl.col("study") == choice.study
     # Sorting here and grouping with maintain_order fix the order of sums, so means agree to the last digit.
     frame = scan.filter(wanted).select(columns).collect().sort(_KEY).with_columns(pl.col(list(metrics)).fill_nan(None))
-    if not controls:
-        _refuse_mixtures(path, frame)
+    cell = ["dataset", "nsr_test", "loss", "bounding"]
+    for key in () if controls else ("study", "model", "options"):
+        counts = frame.group_by(cell).agg(pl.col(key).unique().sort())
+        for *where, values in counts.filter(pl.col(key).list.len() > 1).sort(cell).rows():
+            several = f"runs of several values of {key}: {', '.join(values)}"
+            choice_of_study = f'choose one with --options \'{{"study": "{values[0]}"}}\''
+            remedy = choice_of_study if key == "study" else "collect only one of them"
+            raise DataError(f"{path}: the cell {' / '.join(map(str, where))} holds {several}; {remedy}")
     return frame
 
 
@@ -264,17 +270,6 @@ def names_pairs(frame: pl.DataFrame) -> bool:
     return bool((frame["n"] == 2).all()) and bool((frame["topic"].str.count_matches(" ") == 1).all())
 
 
-def _refuse_mixtures(path: Path, frame: pl.DataFrame) -> None:
-    cell = ["dataset", "nsr_test", "loss", "bounding"]
-    remedies = {"study": 'choose one with --options \'{{"study": "{}"}}\''}
-    for key in ("study", "model", "options"):
-        counts = frame.group_by(cell).agg(pl.col(key).unique().sort())
-        for *where, values in counts.filter(pl.col(key).list.len() > 1).sort(cell).rows():
-            several = f"runs of several values of {key}: {', '.join(values)}"
-            remedy = remedies.get(key, "collect only one of them").format(values[0])
-            raise DataError(f"{path}: the cell {' / '.join(map(str, where))} holds {several}; {remedy}")
-
-
 def _with_variant(runs: pl.LazyFrame, study: str) -> pl.LazyFrame:
     """Select a study's honest runs; `variant` is empty for those with its own settings."""
     own = (pl.col("study") == study) | pl.col("study").str.starts_with(f"{study}{VARIANT}")
@@ -368,7 +363,10 @@ def _scan(path: Path, protocol: str) -> pl.LazyFrame:
 
 
 def _gains(runs: pl.LazyFrame, random: Sequence[pl.LazyFrame]) -> Iterator[pl.DataFrame]:
-    """Yield, by metric, the gain of every training over a random ordering, and that of its job, with their errors."""
+    """Yield, by metric, the mean gain of every training over a random ordering, and that of its job over topics.
+
+    Beside both stand their standard errors.
+    """
     columns = runs.collect_schema().names()
     picked = pl.col("selection") == pl.col("protocol").replace(SELECTIONS)
     trained = runs.filter(picked, pl.col("loss") != "none")
@@ -384,7 +382,11 @@ def _gains(runs: pl.LazyFrame, random: Sequence[pl.LazyFrame]) -> Iterator[pl.Da
     for (judge,), own in judged.group_by("judge", maintain_order=True):
         rows = trained.join(own.lazy(), on=["options", "loss"], how="inner", nulls_equal=True)
         if judge in columns:
-            yield _of_metric(_lists(rows, str(judge), random))
+            lists, job = _lists(rows, str(judge), random), [*JOB, "judge", "few"]
+            topics = lists.group_by(*job, "topic", maintain_order=True).agg(pl.col("gain").mean())
+            of_jobs = topics.group_by(job, maintain_order=True).agg(*_mean_and_error("job_"))
+            of_trainings = lists.group_by(*job, "fold", "seed", maintain_order=True).agg(*_mean_and_error(""))
+            yield of_trainings.join(of_jobs, on=job, how="left", nulls_equal=True)
         else:
             unknown = (pl.lit(None, pl.Float64).alias(name) for name in ("gain", "error", "job_gain", "job_error"))
             yield rows.select(*TRAINING, "judge", "few").unique().with_columns(*unknown).collect()
@@ -409,15 +411,6 @@ def _lists(trained: pl.LazyFrame, metric: str, random: Sequence[pl.LazyFrame]) -
     rows = rows.join(sizes.with_columns(pl.Series("closed", closed, pl.Float64)), on=["n", "p"], how="left")
     expected = pl.coalesce("expected", pl.when(other).then("closed"))
     return rows.with_columns((pl.col("score") - expected).fill_nan(None).alias("gain"))
-
-
-def _of_metric(lists: pl.DataFrame) -> pl.DataFrame:
-    """Return the mean gain of every training, and of its job over topics, with their standard errors."""
-    job = [*JOB, "judge", "few"]
-    topics = lists.group_by(*job, "topic", maintain_order=True).agg(pl.col("gain").mean())
-    of_jobs = topics.group_by(job, maintain_order=True).agg(*_mean_and_error("job_"))
-    own = lists.group_by(*job, "fold", "seed", maintain_order=True).agg(*_mean_and_error(""))
-    return own.join(of_jobs, on=job, how="left", nulls_equal=True)
 
 
 def _mean_and_error(prefix: str) -> Iterator[pl.Expr]:
