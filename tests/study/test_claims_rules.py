@@ -25,7 +25,7 @@ from tests.study.planted import ONE_SEED, STILL, blurred, drawn, main_runs, of_b
 
 
 def difference(mean: float, error: float = 0.01, margin: float = 0.002) -> Contrast:
-    return Contrast(Estimate(mean, error, 100.0), margin, 101)
+    return Contrast(mean, error, 100.0, margin, 101)
 
 
 UP, DOWN, OPEN, ALIKE = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
@@ -82,7 +82,7 @@ class TestResamples:
         found = resampled_means(pairs)
         for number, one in enumerate(pairs.values()):
             assert found[:, number].mean() == pytest.approx(contrast(one).mean, abs=5e-4)
-            ratio = found[:, number].std() / contrast(one).estimate.standard_error
+            ratio = found[:, number].std() / contrast(one).standard_error
             assert 0.7 < ratio < math.sqrt(3) * 1.2
 
     def test_readings_of_one_source_share_topics(self) -> None:
@@ -145,7 +145,7 @@ class TestCorrelation:
         assert correlation(self.x, self.y, PEARSON).mean == pytest.approx(stats.pearsonr(self.x, self.y).statistic)
         assert correlation(self.x, self.y, SPEARMAN).mean == pytest.approx(stats.spearmanr(self.x, self.y).statistic)
         found = correlation(self.x, self.y)
-        assert found.interval == pytest.approx(stats.pearsonr(self.x, self.y).confidence_interval(), abs=0.015)
+        assert found.interval() == pytest.approx(stats.pearsonr(self.x, self.y).confidence_interval(), abs=0.015)
         assert found.p_above(0.5) < 0.05 < found.p_above(found.mean)
         assert found.p_below(0.9) < 0.05
         found = correlation(self.x, self.x)
@@ -156,7 +156,7 @@ class TestCorrelation:
         alone = correlation(self.x, self.y)
         repeated = correlation(np.repeat(self.x[:, None], 5, 1), np.repeat(self.y[:, None], 5, 1))
         assert repeated.mean == pytest.approx(alone.mean)
-        assert repeated.estimate.standard_error == pytest.approx(alone.estimate.standard_error)
+        assert repeated.standard_error == pytest.approx(alone.standard_error)
         with pytest.raises(MissingEvidence, match="the same in all lists"):
             correlation(np.ones(9), np.arange(9.0))
         with pytest.raises(MissingEvidence, match="over 2 topics"):
@@ -334,9 +334,9 @@ def test_a_contrast_knows_its_parts() -> None:
     assert np.mean([one.training_variance for one in many]) == pytest.approx(OF_TRAININGS**2 / FOLDS / 5, rel=0.1)
     one_seed = contrast(pair_of(differences(random, 100, 1)))
     assert (one_seed.training_variance, one_seed.seeds) == (0.0, 1)
-    assert Sample.of(one_seed, MARGIN).of_topics == pytest.approx(one_seed.estimate.standard_error**2)
+    assert Sample.of(one_seed, MARGIN).of_topics == pytest.approx(one_seed.standard_error**2)
     of_most = sample_of_most(dict(enumerate(many[:5])))
-    errors = sorted(one.estimate.standard_error for one in many[:5])
+    errors = sorted(one.standard_error for one in many[:5])
     assert of_most.of_topics + of_most.of_trainings == pytest.approx(errors[2] ** 2)
 
 

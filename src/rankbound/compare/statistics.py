@@ -104,7 +104,7 @@ class Estimate:
     standard_error: float
     degrees_of_freedom: float
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Return the t interval of level `confidence`."""
         from scipy import special
 

@@ -313,7 +313,7 @@ def orders_table(evidence: Evidence) -> pl.DataFrame:
                 means = [np.asarray(np.nanmean(of.matrix, axis=0)).round(12) for of in (plain, bounded)]
                 first, second = np.triu_indices(len(plain.systems), 1)
                 inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
-                tests = [[contrast(of.pair(*two)).estimate for of in (plain, bounded)] for two in pairs]
+                tests = [[contrast(of.pair(*two)) for of in (plain, bounded)] for two in pairs]
                 exchanged = adjusted({two: varied.p_exchanged(both) for two, both in zip(pairs, tests, strict=True)})
                 changed = np.array(list(exchanged.values())) <= LEVEL
                 differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in both] for both in tests]).T

@@ -35,7 +35,7 @@ import polars as pl
 import rankbound as rb
 from rankbound.compare import Pair
 from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
-from rankbound.compare.statistics import CONFIDENCE, Estimate, draws, over_units, percentiles
+from rankbound.compare.statistics import Estimate, draws, over_units, percentiles
 from rankbound_study.claims.evidence import KEY, Cell, Evidence, contrast, is_distinct, judge, kept_units, repeats
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdicts import MissingEvidence
@@ -68,23 +68,15 @@ RESAMPLES = 1999
 
 
 @dataclass(frozen=True)
-class Pooled:
-    """The mean effect of some cells.
+class Pooled(Estimate):
+    """The mean effect of `n` cells, with `n - 1` degrees of freedom.
 
     Attributes:
-        n: the number of cells.
-        estimate: their mean, with its standard error and `n - 1` degrees of freedom.
         between: the standard deviation of the true effects between cells.
     """
 
     n: int
-    estimate: Estimate
     between: float
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the mean."""
-        return self.estimate.interval(CONFIDENCE)
 
     @property
     def of_new_cell(self) -> tuple[float, float]:
@@ -95,8 +87,7 @@ class Pooled:
         """
         if self.n < 3:
             return math.nan, math.nan
-        error = math.hypot(self.estimate.standard_error, self.between)
-        return Estimate(self.estimate.mean, error, self.n - 2).interval(CONFIDENCE)
+        return Estimate(self.mean, math.hypot(self.standard_error, self.between), self.n - 2).interval()
 
 
 def pooled(effects: Floats, covariance: Floats) -> Pooled:
@@ -105,7 +96,7 @@ def pooled(effects: Floats, covariance: Floats) -> Pooled:
     mean, of_errors = float(effects.mean()), float(covariance.sum()) / k
     squares = float(((effects - mean) ** 2).sum())
     between = max(0.0, (squares - float(np.trace(covariance)) + of_errors) / (k - 1))
-    return Pooled(k, Estimate(mean, math.sqrt((of_errors + between) / k), k - 1), math.sqrt(between))
+    return Pooled(mean, math.sqrt((of_errors + between) / k), k - 1, k, math.sqrt(between))
 
 
 def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
@@ -208,7 +199,7 @@ class Effects:
 
     def cells_table(self) -> pl.DataFrame:
         """Return a row per cell; p-values have Holm's correction over all cells."""
-        p_values = adjusted({cell: one.estimate.p_value() for cell, one in self.contrasts.items()})
+        p_values = adjusted({cell: one.p_value() for cell, one in self.contrasts.items()})
         rows = [
             (*column, loss, bounding, metric, *one.measured, one.margin, p_values[cell], one.is_alike, one.n)
             for cell, one in self.contrasts.items()
@@ -219,7 +210,7 @@ class Effects:
     def means_table(self) -> pl.DataFrame:
         """Return a row per kind of bounds and loss."""
         rows = [
-            (kind, loss, one.n, one.estimate.mean, *one.interval, one.between, *one.of_new_cell)
+            (kind, loss, one.n, one.mean, *one.interval(), one.between, *one.of_new_cell)
             for kind, loss, one in self.means()
         ]
         table = pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row")
@@ -257,7 +248,7 @@ def replicas_table(evidence: Evidence) -> pl.DataFrame:
                 if halves is not None:
                     known.append((OTHER_SEEDS, bounding, bounding, halves))
         for replicas, one, other, both in known:
-            contrasted, topics = contrast(both), over_units(both.differences).interval(CONFIDENCE)
+            contrasted, topics = contrast(both), over_units(both.differences).interval()
             names = (replicas, *column, loss, one, other, judge(loss))
             rows.append((*names, *contrasted.measured, *topics, contrasted.n))
     return pl.DataFrame(rows, schema=REPLICA_COLUMNS, orient="row")

@@ -24,7 +24,7 @@ import polars as pl
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.comparison import LEVEL, TIE
 from rankbound.compare.scores import Floats, Integers, Mask, any_over, mean_of_known, per_unit
-from rankbound.compare.statistics import CONFIDENCE, Estimate, corrected, over_trainings, over_units, seed_deviation
+from rankbound.compare.statistics import Estimate, corrected, over_trainings, over_units, seed_deviation
 from rankbound.texts import quantity
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
@@ -87,12 +87,12 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """A mean difference with its error.
+class Contrast(Estimate):
+    """A mean difference with its error over topics and trainings.
+
+    It is that over topics alone if there are fewer than three trainings or a fold has one seed.
 
     Attributes:
-        estimate: the mean and its error over topics and trainings, or over topics alone if there are fewer than three
-            trainings or a fold has one seed.
         margin: the smallest difference that matters in its metric; NaN for what is no difference of means.
         n: the number of topics; 0 where no number of them would narrow the interval as that of a mean.
         training_variance: the part of the mean's variance that is due to trainings; 0 for one seed.
@@ -100,7 +100,6 @@ class Contrast:
         is_repeated: the error covers other trainings; of one training alone, no difference is shown to be small.
     """
 
-    estimate: Estimate
     margin: float
     n: int
     training_variance: float = 0.0
@@ -108,19 +107,9 @@ class Contrast:
     is_repeated: bool = True
 
     @property
-    def mean(self) -> float:
-        """The mean difference."""
-        return self.estimate.mean
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the difference."""
-        return self.estimate.interval(CONFIDENCE)
-
-    @property
     def measured(self) -> tuple[float, float, float]:
         """The mean and its interval: `value`, `low` and `high` of a verdict."""
-        return self.mean, *self.interval
+        return self.mean, *self.interval()
 
     def named(self, *names: str) -> dict[str, float]:
         """Return the mean and the ends of its interval by names, such as those of columns."""
@@ -132,7 +121,7 @@ class Contrast:
     @property
     def range(self) -> str:
         """The interval as text: `+0.0001 to +0.0042`."""
-        return " to ".join(map(signed, self.interval))
+        return " to ".join(map(signed, self.interval()))
 
     @property
     def points(self) -> str:
@@ -142,19 +131,7 @@ class Contrast:
     @property
     def points_range(self) -> str:
         """Its interval as text."""
-        return " to ".join(f"{100 * end:+.2f}" for end in self.interval)
-
-    def p_value(self) -> float:
-        """Return the two-sided p-value of no difference."""
-        return self.estimate.p_value()
-
-    def p_above(self, limit: float) -> float:
-        """Return the one-sided p-value, small for differences above the limit."""
-        return self.estimate.p_above(limit)
-
-    def p_below(self, limit: float) -> float:
-        """Return the one-sided p-value, small for differences below the limit."""
-        return self.estimate.p_below(limit)
+        return " to ".join(f"{100 * end:+.2f}" for end in self.interval())
 
     def p_within(self, limit: float = math.nan) -> float:
         """Return the p-value, small for differences within the limit (NaN: the margin) on both sides of zero.
@@ -504,8 +481,15 @@ def contrast_of(differences: Floats, drawings: Integers | None = None, metric: s
     variance = seed_deviation(differences) ** 2 * any_over(trained, 1).sum() / max(trained.sum(), 1)
     known = float(variance) if np.isfinite(variance) else 0.0
     repeated = over_trainings(differences, drawings) is not None
-    measured = estimate(differences, drawings)
-    return Contrast(measured, smallest_effect(metric), len(differences), known, seeds, repeated)
+    measured = vars(estimate(differences, drawings))
+    return Contrast(
+        **measured,
+        margin=smallest_effect(metric),
+        n=len(differences),
+        training_variance=known,
+        seeds=seeds,
+        is_repeated=repeated,
+    )
 
 
 def estimate(differences: Floats, drawings: Integers | None = None) -> Estimate:
@@ -537,7 +521,7 @@ def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
     """
 
     def half_width(of: Estimate) -> float:
-        return of.interval(CONFIDENCE)[1] - of.mean
+        return of.interval()[1] - of.mean
 
     rows = []
     for part in frame.rename({"nsr_test": "nsr"}).partition_by("dataset", "nsr", "model", "loss", maintain_order=True):
@@ -549,7 +533,7 @@ def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
             if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
                 both = scores.pair(bounding, UNBOUNDED)
                 if len(both.units) > 1:
-                    found = contrast(both).estimate
+                    found = contrast(both)
                     row |= {"change": found.mean, "change_margin": half_width(found), "p_value": found.p_value()}
             rows.append(row)
     return pl.DataFrame(rows, schema=COLUMNS)

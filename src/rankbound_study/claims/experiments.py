@@ -154,7 +154,7 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     states = _states(found)
     by_metric = {cell: (states[own_cell], states[cell]) for cell, own_cell in on_own.items() if cell != own_cell}
     # Halved: at most one of the two orders of signs can reach the level where signs are not opposite.
-    both_of = {cell: [found[one].estimate for one in (on_own[cell], cell)] for cell in by_metric}
+    both_of = {cell: [found[one] for one in (on_own[cell], cell)] for cell in by_metric}
     p_values = {cell: varied.p_exchanged(both) / 2 for cell, both in both_of.items()}
     opposite = [cell for cell, p_value in adjusted(p_values).items() if p_value <= LEVEL]
     named = [f"{key[0]} with {key[1]} bounding {own[key]} becomes {other[key]}" for key in turned or by_ratio]

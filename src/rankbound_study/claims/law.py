@@ -350,7 +350,9 @@ def outcomes(law: Law) -> Iterator[Outcome]:
         )
         if flat:
             mean = float(np.mean([abs(one.contrast.mean) for one in flat]))
-            beyond = [str(one) for one in flat if max(one.contrast.interval[0], -one.contrast.interval[1]) > TOLERANCE]
+            beyond = [
+                str(one) for one in flat if max(one.contrast.interval()[0], -one.contrast.interval()[1]) > TOLERANCE
+            ]
             found = f"{mean:.4f}; beyond {TOLERANCE:g}: {len(beyond)}{among(beyond)}."
             held = mean < NOTHING and not beyond
             yield Outcome(prediction, holds(held), f"Mean absolute effect of {len(flat)} cells: {found}")

@@ -19,7 +19,6 @@ import polars as pl
 from rankbound.compare.comparison import LEVEL, MARGIN, TIE
 from rankbound.compare.scores import SYSTEM as NAME
 from rankbound.compare.scores import Floats, Integers, Pair, any_over, per_unit, scores_of_frame
-from rankbound.compare.statistics import CONFIDENCE
 from rankbound_study.claims.evidence import Contrast, contrast, estimate
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.results.scores import METRICS, SYSTEM, place
@@ -176,7 +175,7 @@ def verdict(difference: float, p_value: float, p_within: float) -> str:
 
 def interval(values: Floats, drawings: Integers | None) -> tuple[float | None, float | None]:
     """Return the 95 % interval of the mean of scores `(n_topics, n_folds, n_seeds)`; None for fewer than two topics."""
-    return estimate(values, drawings).interval(CONFIDENCE) if len(values) > 1 else (None, None)
+    return estimate(values, drawings).interval() if len(values) > 1 else (None, None)
 
 
 PARTNER, RANDOM = "partner", "random"

@@ -35,17 +35,12 @@ _LARGEST = 1 - 1e-12
 
 
 class Correlation(Contrast):
-    """A correlation; `estimate` has its value and the standard error of its Fisher transform, which is near normal."""
+    """A correlation, with the standard error of its Fisher transform, which is near normal."""
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval."""
-        low, high = self._transformed(0.0).interval(CONFIDENCE)
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Return the interval of level `confidence`."""
+        low, high = self._transformed(0.0).interval(confidence)
         return math.tanh(low), math.tanh(high)
-
-    def p_value(self) -> float:
-        """Return the two-sided p-value of no correlation."""
-        return self._transformed(0.0).p_value()
 
     def p_above(self, limit: float) -> float:
         """Return the one-sided p-value, small for correlations above the limit."""
@@ -57,7 +52,7 @@ class Correlation(Contrast):
 
     def _transformed(self, limit: float) -> Estimate:
         value = math.atanh(max(-_LARGEST, min(_LARGEST, self.mean)))
-        return Estimate(value - math.atanh(limit), self.estimate.standard_error, math.inf)
+        return Estimate(value - math.atanh(limit), self.standard_error, math.inf)
 
 
 def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
@@ -83,7 +78,7 @@ def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
     found = float((first * second).mean())
     moved = (first * second - found * (first**2 + second**2) / 2) / len(topic)
     variance = float((np.bincount(topic, weights=moved) ** 2).sum())
-    return Correlation(Estimate(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST), math.inf), math.nan, 0)
+    return Correlation(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST), math.inf, math.nan, 0)
 
 
 class OfKind(NamedTuple):
@@ -298,8 +293,8 @@ def leads_in_agreement(evidence: Evidence) -> Mapping[tuple[DataSet, str, str], 
     for column, metric, other in product(evidence.columns(), AGREES_WITH, OTHERS):
         taus = _agreements(evidence, column)
         (tau, moved), (other_tau, other_moved) = taus[metric, REPORTED], taus[metric, other]
-        lead = Estimate(tau - other_tau, math.sqrt(float(((moved - other_moved) ** 2).sum())), math.inf)
-        leads[column, metric, other] = Contrast(lead, math.nan, 0)
+        error = math.sqrt(float(((moved - other_moved) ** 2).sum()))
+        leads[column, metric, other] = Contrast(tau - other_tau, error, math.inf, math.nan, 0)
     return leads
 
 

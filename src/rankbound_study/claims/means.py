@@ -232,7 +232,7 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling
         parts = [one.standard_error**2 for one in (here, there)]
         terms = [part**2 / one.degrees_of_freedom for part, one in zip(parts, (here, there), strict=True)]
         freedom = sum(parts) ** 2 / sum(terms) if sum(parts) else 1.0
-        return Contrast(Estimate(here.mean - there.mean, math.sqrt(sum(parts)), freedom), math.nan, 2)
+        return Contrast(here.mean - there.mean, math.sqrt(sum(parts)), freedom, math.nan, 2)
 
     raw, above_random = (Family({key: gap(*key, above) for key in places}) for above in (False, True))
     remains = len(above_random.lower)
@@ -423,7 +423,7 @@ def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:
     if not (variances > 0).all():
         raise MissingEvidence("scores hardly differ between users: there is no variance to compare")
     slopes = np.log(variances) @ slope_weights(column.nsr or 0 for column in ratios)
-    return Contrast(Estimate(float(slopes[0]), float(slopes[1:].std(ddof=1)), math.inf), math.nan, n_users)
+    return Contrast(float(slopes[0]), float(slopes[1:].std(ddof=1)), math.inf, math.nan, n_users)
 
 
 def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str, object]:

@@ -322,7 +322,7 @@ def partial_conjunction(p_values: Sequence[float], count: int) -> float:
 
 def collapsed(contrasts: Mapping[Key, Contrast]) -> list[Key]:
     """Return the keys of differences that are significantly below a collapse (Holm): their trainings failed."""
-    p_values = adjusted({key: one.estimate.p_below(-COLLAPSE) for key, one in contrasts.items()})
+    p_values = adjusted({key: one.p_below(-COLLAPSE) for key, one in contrasts.items()})
     return [key for key, p_value in p_values.items() if p_value <= LEVEL]
 
 
@@ -371,7 +371,7 @@ class Sample:
         """Return the sample of a contrast, for a margin other than its own if one is given."""
         margin = contrast.margin if math.isnan(margin) else margin
         of_trainings = contrast.training_variance
-        of_topics = max(contrast.estimate.standard_error**2 - of_trainings, 0.0)
+        of_topics = max(contrast.standard_error**2 - of_trainings, 0.0)
         return cls(margin, contrast.n, contrast.seeds, of_topics, of_trainings)
 
     @classmethod
@@ -396,5 +396,5 @@ class Sample:
 
 def sample_of_most(contrasts: Mapping[Key, Contrast]) -> Sample:
     """Return the sample of the difference that decides whether most are significant: the median by its precision."""
-    ordered = sorted(contrasts.values(), key=lambda one: one.estimate.standard_error)
+    ordered = sorted(contrasts.values(), key=lambda one: one.standard_error)
     return Sample.of(ordered[len(ordered) // 2])

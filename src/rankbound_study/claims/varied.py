@@ -239,7 +239,7 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
             enough(len(one.units), f"with a score of {both[0]} and {both[1]}")
         found, key = list(map(contrast, pairs)), " and ".join(both)
         has_seeds = has_seeds and all(one.seeds > 1 for one in found)
-        tested = [] if unknown & set(both) else [one.estimate for one in found]
+        tested = [] if unknown & set(both) else found
         exchanged[key] = p_exchanged(tested) if tested else 1.0
         # All differences are below the margin, or all above minus the margin.
         below = max((one.p_below(margin) for one in tested), default=1.0)
