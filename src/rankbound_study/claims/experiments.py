@@ -81,8 +81,8 @@ class Varied(NamedTuple):
         return self.variant.lstrip(ascii_lowercase)
 
 
-@shape("variants")
-def variants_minus_usual(evidence: Evidence, experiment: str, dataset: str) -> Mapping[Varied, Contrast]:
+@shape
+def variants(evidence: Evidence, experiment: str, dataset: str) -> Mapping[Varied, Contrast]:
     """Return every variant of an experiment minus the study's own setting, by loss and bounding."""
     found = dict(varied.variants(evidence, experiment, DataSet(dataset, None)))
     usual = found.pop(varied.USUAL)
@@ -251,7 +251,7 @@ class Other(NamedTuple):
         return self.loss
 
 
-@shape("loss_minus_others")
+@shape
 def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: str) -> Mapping[Other, Contrast]:
     """Return a loss minus every other one of an experiment, each unbounded and at the rate that validation picks."""
     column = varied.column_of(evidence, experiment)
@@ -265,7 +265,7 @@ def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: st
     return {Other(one, column): contrast(varied.pair_in(best, metric, "loss", (loss, one), where)) for one in others}
 
 
-@shape("tilted_minus_random")
+@shape
 def tilted_minus_random(evidence: Evidence) -> Mapping[str, Contrast]:
     """Return tilted minus random orders for every loss, data set and tilt."""
     found = {}

@@ -9,7 +9,6 @@ their scores over lists; it has an upper limit and a permutation test.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from rankbound.texts import quantity
 from rankbound_study.claims.effects import RESAMPLES
 from rankbound_study.claims.evidence import SHARE, Cell, Contrast, Evidence, contrast, enough, judge, kept_units
 from rankbound_study.claims.means import ratios_named, slope_over_ratios
-from rankbound_study.claims.registry import decides, shape
+from rankbound_study.claims.registry import Facts, decides, shape
 from rankbound_study.claims.rules import HALF, Family, adjusted
 from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way
 from rankbound_study.config.data_sets import DataSet
@@ -91,27 +90,26 @@ class OfKind(NamedTuple):
         return f"{self.kind}'s of {self.cell}"
 
 
-def _between_seeds(evidence: Evidence, family: Family[OfKind]) -> Mapping[str, object]:
-    """Return the range of Pearson's correlation between every two seeds of the unbounded losses, on all data."""
+@shape
+def list_correlations(evidence: Evidence, **axes: Any) -> tuple[Mapping[OfKind, Correlation], Facts]:
+    """Return Pearson's and Spearman's correlations between the bounded and the unbounded scores of lists.
+
+    The facts are the range of Pearson's between every two seeds of the unbounded losses, on all data.
+    """
+    every = evidence.pairs(evidence.cells(**axes))
+    found = {
+        OfKind(cell, kind): correlation(one.a, one.b, kind)
+        for (cell, one), kind in product(every.items(), (PEARSON, SPEARMAN))
+    }
     own = [evidence.values(judge(loss), loss, column) for loss, column in product(LOSSES, evidence.columns())]
     both = [(one[:, :, [i]], one[:, :, [j]]) for one in own for i, j in combinations(range(one.shape[2]), 2)]
     # Seeds of other drawings have other lists.
     seeds = [correlation(i, j).mean for i, j in both if (np.isfinite(i) & np.isfinite(j)).any()]
     lowest, highest = min(seeds, default=0.0), max(seeds, default=0.0)
-    return {"seeds": len(seeds), "lowest_of_seeds": lowest, "highest_of_seeds": highest}
+    return found, {"seeds": len(seeds), "lowest_of_seeds": lowest, "highest_of_seeds": highest}
 
 
-@shape("list_correlations", _between_seeds)
-def list_correlations(evidence: Evidence, **axes: Any) -> Mapping[OfKind, Correlation]:
-    """Return Pearson's and Spearman's correlations between the bounded and the unbounded scores of lists."""
-    every = evidence.pairs(evidence.cells(**axes))
-    return {
-        OfKind(cell, kind): correlation(one.a, one.b, kind)
-        for (cell, one), kind in product(every.items(), (PEARSON, SPEARMAN))
-    }
-
-
-@shape("correlations_with_relevant_items")
+@shape
 def correlations_with_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Correlation]:
     """Return the rank correlations of the change by bounding with the number of relevant items."""
     every = evidence.pairs(evidence.cells(**axes))
@@ -125,7 +123,7 @@ def _relevant(evidence: Evidence, cell: Cell) -> Floats:
     return np.array([by_name[name] for name in evidence.pair(cell).units])
 
 
-@shape("third_with_fewest_relevant_items")
+@shape
 def third_with_fewest_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return each cell's difference in the third of the topics with the fewest relevant items."""
     found = {}
@@ -137,20 +135,19 @@ def third_with_fewest_relevant_items(evidence: Evidence, **axes: Any) -> Mapping
     return found
 
 
-def _by_column(evidence: Evidence, family: Family[tuple[Cell, float]]) -> Mapping[str, object]:
-    """Return the changes of the shares at both ends, by column."""
-    points: dict[DataSet, list[str]] = {}
-    for (cell, _), one in family.contrasts.items():
-        points.setdefault(cell.column, []).append(one.points)
-    texts = (f"{column}: {found[0]} lowest and {found[-1]} highest" for column, found in points.items())
-    return {"columns": "; ".join(texts)}
+@shape
+def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> tuple[Mapping[tuple[Cell, float], Contrast], Facts]:
+    """Return the change in each cell's share of lists at or beyond some quantiles of the unbounded scores.
 
-
-@shape("shares", _by_column)
-def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> Mapping[tuple[Cell, float], Contrast]:
-    """Return the change in each cell's share of lists at or beyond some quantiles of the unbounded scores."""
+    The facts are those at both ends, by column.
+    """
     every = evidence.pairs(evidence.cells(**axes))
-    return {(cell, end): contrast(_share(one, end)) for (cell, one), end in product(every.items(), at)}
+    found = {(cell, end): contrast(_share(one, end)) for (cell, one), end in product(every.items(), at)}
+    points: dict[DataSet, list[str]] = {}
+    for (cell, _), one in found.items():
+        points.setdefault(cell.column, []).append(one.points)
+    texts = (f"{column}: {of[0]} lowest and {of[-1]} highest" for column, of in points.items())
+    return found, {"columns": "; ".join(texts)}
 
 
 def _share(of: Pair, end: float) -> Pair:
@@ -161,7 +158,7 @@ def _share(of: Pair, end: float) -> Pair:
     return replace(of, metric=SHARE, a=a, b=b)
 
 
-@shape("lowest_lists")
+@shape
 def lowest_lists(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return each cell's difference in the tenth of the lists with the lowest average of both losses and all seeds."""
     found = {}
@@ -175,11 +172,12 @@ def lowest_lists(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     return found
 
 
-@shape("slope_of_share", ratios_named)
-def slope_of_share(evidence: Evidence, at: float, **axes: Any) -> Mapping[str, Contrast]:
+@shape
+def slope_of_share(evidence: Evidence, at: float, **axes: Any) -> tuple[Mapping[str, Contrast], Facts]:
     """Return the slope on the ratio of the change in such a share of lists, of the only cell of each ratio."""
-    found = evidence.pairs(evidence.cells(**axes)).values()
-    return {"slope": slope_over_ratios([_share(one, at) for one in found], evidence.several_ratios())}
+    of_ratios = [_share(one, at) for one in evidence.pairs(evidence.cells(**axes)).values()]
+    slope = slope_over_ratios(of_ratios, evidence.several_ratios())
+    return {"slope": slope}, {"ratios": ratios_named(evidence)}
 
 
 AS_IT_IS = 0.05
@@ -278,27 +276,21 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
     return Ruling(each_way(settled, bool(contrary)), facts, tau, n=len(taus))
 
 
-def _mean_taus(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
-    taus = [_agreements(evidence, column) for column in evidence.columns()]
-    means = {
-        other: np.mean([found[metric, other][0] for found in taus for metric in AGREES_WITH]) for other in PERSISTENCES
-    }
-    return {"taus": ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())}
-
-
-@shape("leads_in_agreement", _mean_taus)
-def leads_in_agreement(evidence: Evidence) -> Mapping[tuple[DataSet, str, str], Contrast]:
+@shape
+def leads_in_agreement(evidence: Evidence) -> tuple[Mapping[tuple[DataSet, str, str], Contrast], Facts]:
     """Return by how much the tau with nDCG and AP, over the topics of all runs, is larger at p = 0.95."""
-    leads = {}
-    for column, metric, other in product(evidence.columns(), AGREES_WITH, OTHERS):
-        taus = _agreements(evidence, column)
-        (tau, moved), (other_tau, other_moved) = taus[metric, REPORTED], taus[metric, other]
+    taus, leads = {column: _agreements(evidence, column) for column in evidence.columns()}, {}
+    for (column, found), metric, other in product(taus.items(), AGREES_WITH, OTHERS):
+        (tau, moved), (other_tau, other_moved) = found[metric, REPORTED], found[metric, other]
         error = math.sqrt(float(((moved - other_moved) ** 2).sum()))
         leads[column, metric, other] = Contrast(tau - other_tau, error, math.inf, math.nan, 0)
-    return leads
+    means = {
+        name: np.mean([found[metric, name][0] for found in taus.values() for metric in AGREES_WITH])
+        for name in PERSISTENCES
+    }
+    return leads, {"taus": ", ".join(f"{value:.3f} for {name}" for name, value in means.items())}
 
 
-@lru_cache(maxsize=32)
 def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], tuple[float, Floats]]:
     """Return the tau-b of each other metric and nRBP at each persistence, over pairs of topics of all runs.
 

@@ -32,7 +32,7 @@ from rankbound_study.claims.evidence import (
     some_trained,
 )
 from rankbound_study.claims.methods import listed
-from rankbound_study.claims.registry import decides, differences, shape
+from rankbound_study.claims.registry import Facts, decides, differences, shape
 from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, adjusted, together
 from rankbound_study.claims.varied import best_bounding
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
@@ -48,24 +48,22 @@ def _sizes(evidence: Evidence, loss: str, column: DataSet) -> tuple[np.ndarray, 
     return n[known].astype(np.int64), p[known].astype(np.int64)
 
 
-def _floors(evidence: Evidence, family: Family[Cell]) -> Mapping[str, object]:
-    """Return the range of the lowest possible AP by ratio."""
-    ratios = evidence.columns(MOVIELENS)
-    spreads = [np.ptp(rb.minimum("AP", *_sizes(evidence, "AP", column))) for column in ratios]
-    return {**ratios_named(evidence, family), "spreads": ", ".join(f"{one:.2f}" for one in spreads)}
+@shape
+def differences_beside_floors(evidence: Evidence, **axes: Any) -> tuple[Mapping[Cell, Contrast], Facts]:
+    """Return the differences of some cells, and the range of the lowest possible AP by ratio."""
+    spreads = [np.ptp(rb.minimum("AP", *_sizes(evidence, "AP", one))) for one in evidence.columns(MOVIELENS)]
+    facts = {"ratios": ratios_named(evidence), "spreads": ", ".join(f"{one:.2f}" for one in spreads)}
+    return differences(evidence, **axes), facts
 
 
-shape("differences_beside_floors", _floors)(differences)
-
-
-@shape("differences_but_at_the_top")
+@shape
 def differences_but_at_the_top(evidence: Evidence, **axes: Any) -> dict[Cell, Contrast]:
     """Return the differences of some cells, without the first two cut-offs at the thesis' highest ratio."""
     every, first = evidence.cells(**axes), CUT_OFFS[:2]
     return evidence.contrasts([one for one in every if one.column.nsr != 3 or one.metric not in first])
 
 
-@shape("boundings_apart")
+@shape
 def boundings_apart(
     evidence: Evidence, losses: Sequence[str], boundings: Sequence[str], named: str = "{one}, {other} on {column}"
 ) -> dict[str, Contrast]:
@@ -113,26 +111,22 @@ class OnLoss(NamedTuple):
         return f"{judge(self.loss)} on {self.column}"
 
 
-def _by_data_set(evidence: Evidence, family: Family[OnLoss]) -> Mapping[str, object]:
-    texts: dict[DataSet, list[str]] = {}
-    for key, one in family.contrasts.items():
-        texts.setdefault(key.column, []).append(f"{one} ({judge(key.loss)})")
-    return {"level": LEVEL, "differences": "; ".join(f"{on}: {', '.join(of)}" for on, of in texts.items())}
-
-
-@shape("popularity_minus_trained", _by_data_set)
-def popularity_minus_trained(evidence: Evidence) -> Mapping[OnLoss, Contrast]:
+@shape
+def popularity_minus_trained(evidence: Evidence) -> tuple[Mapping[OnLoss, Contrast], Facts]:
     """Return popularity minus the best bounding of every loss by validation, on every data set of ratings."""
-    found = {}
+    found: dict[OnLoss, Contrast] = {}
+    texts: dict[DataSet, list[str]] = {}
     for column in [column for column in evidence.data_sets if column.sampled]:
         for loss, (of_loss, system) in beside_popularity(evidence, column).items():
             if system is not None:
                 both = of_loss.pair(COUNT, system)
                 enough(len(both.units), f"of {column} with a score of popularity")
-                found[OnLoss(column, loss)] = contrast(both)
+                one = found[OnLoss(column, loss)] = contrast(both)
+                texts.setdefault(column, []).append(f"{one} ({judge(loss)})")
     if not found:
         raise MissingEvidence("no honest runs of popularity beside trained models: add it to controls in config.yaml")
-    return found
+    shown = "; ".join(f"{column}: {', '.join(of)}" for column, of in texts.items())
+    return found, {"level": LEVEL, "differences": shown}
 
 
 @decides("T29")
@@ -392,24 +386,21 @@ def _pairs(evidence: Evidence, loss: str, bounding: str) -> list[Pair]:
     return [evidence.pair(Cell(loss, bounding, column, judge(loss))) for column in evidence.several_ratios()]
 
 
-def ratios_named(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
+def ratios_named(evidence: Evidence) -> str:
     """Return the ratios as text."""
-    return {"ratios": ", ".join(str(column.nsr) for column in evidence.columns(MOVIELENS))}
+    return ", ".join(str(column.nsr) for column in evidence.columns(MOVIELENS))
 
 
-def _by_loss(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
-    texts = []
-    for loss, slope in slopes_over_ratios(evidence, LOSSES).items():
-        means = [float(one.differences.mean()) for one in _pairs(evidence, loss, "distribution")]
-        texts.append(f"{loss}: {', '.join(map(signed, means))}, slope {slope} ({slope.range})")
-    return {**ratios_named(evidence, family), "slopes": "; ".join(texts)}
-
-
-@shape("slopes_over_ratios", _by_loss)
-def slopes_over_ratios(evidence: Evidence, losses: Sequence[str]) -> dict[str, Contrast]:
-    """Return the slope of distribution bounding minus unbounded on the ratio, by loss."""
-    ratios = evidence.several_ratios()
-    return {loss: slope_over_ratios(_pairs(evidence, loss, "distribution"), ratios) for loss in losses}
+@shape
+def slopes_over_ratios(evidence: Evidence, losses: Sequence[str]) -> tuple[Mapping[str, Contrast], Facts]:
+    """Return the slope of distribution bounding minus unbounded on the ratio, by loss; the facts are of all losses."""
+    slopes, texts = {}, []
+    for loss in LOSSES:
+        of_ratios = _pairs(evidence, loss, "distribution")
+        slopes[loss] = slope = slope_over_ratios(of_ratios, evidence.several_ratios())
+        means = ", ".join(signed(float(one.differences.mean())) for one in of_ratios)
+        texts.append(f"{loss}: {means}, slope {slope} ({slope.range})")
+    return {loss: slopes[loss] for loss in losses}, {"ratios": ratios_named(evidence), "slopes": "; ".join(texts)}
 
 
 def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:
@@ -426,12 +417,21 @@ def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:
     return Contrast(float(slopes[0]), float(slopes[1:].std(ddof=1)), math.inf, math.nan, n_users)
 
 
-def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str, object]:
-    """Return the factors of the variance with one step of the ratio: smallest, largest, and between seeds.
+@shape
+def growth_of_scatter(evidence: Evidence) -> tuple[Mapping[tuple[str, str], Contrast], Facts]:
+    """Return the growth of the log variance of bounded minus unbounded with the ratio, by loss and bounding.
 
-    Those between seeds are of every two of the unbounded loss in the same folds, if some fold has two at every ratio.
+    The facts are the factors of the variance with one step of the ratio: smallest, largest, and between seeds. Those
+    between seeds are of every two of the unbounded loss in the same folds, if some fold has two at every ratio.
     """
-    ratios, texts = evidence.several_ratios(), []
+    ratios = evidence.several_ratios()
+    found = {
+        (loss, bounding): _growth_of_variance(on_same_users(_pairs(evidence, loss, bounding)), ratios)
+        for loss, bounding in product(LOSSES, BOUNDED)
+        if evidence.trained(loss, UNBOUNDED, *ratios) and evidence.trained(loss, bounding, *ratios)
+    }
+    some_trained(found, "bounded loss at all ratios")
+    texts = []
     for loss in LOSSES:
         of_ratios = [evidence.values(judge(loss), loss, column) for column in ratios]
         if min(one.shape[-1] for one in of_ratios) < 2:
@@ -444,19 +444,6 @@ def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str
             names = [evidence.scores(judge(loss), loss, column).units for column in ratios]
             growth = _growth_of_variance(_of_same_units(between, names), ratios).mean
             texts.append(f"{np.exp(growth):.2f} ({loss})")
-    least, most = (np.exp(family.contrasts[key].mean) for key in (family.least(), family.most()))
+    factors = [np.exp(one.mean) for one in found.values()]
     seeds = f", those between two seeds of the unbounded loss by {', '.join(texts)}" if texts else ""
-    return {"factors": f"{least:.2f} to {most:.2f}{seeds}"}
-
-
-@shape("growth_of_scatter", _factors)
-def growth_of_scatter(evidence: Evidence) -> dict[tuple[str, str], Contrast]:
-    """Return the growth of the log variance of bounded minus unbounded with the ratio, by loss and bounding."""
-    ratios = evidence.several_ratios()
-    found = {
-        (loss, bounding): _growth_of_variance(on_same_users(_pairs(evidence, loss, bounding)), ratios)
-        for loss, bounding in product(LOSSES, BOUNDED)
-        if evidence.trained(loss, UNBOUNDED, *ratios) and evidence.trained(loss, bounding, *ratios)
-    }
-    some_trained(found, "bounded loss at all ratios")
-    return found
+    return found, {"factors": f"{min(factors):.2f} to {max(factors):.2f}{seeds}"}

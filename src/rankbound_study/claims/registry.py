@@ -31,13 +31,13 @@ from rankbound_study.claims.verdicts import (
 
 Decider = Callable[[Evidence], Ruling | Verdict]
 """Decides a claim: in numbers, or in words of its own where the claim's do not fit."""
-Facts = Callable[[Evidence, Any], Mapping[str, object]]
-"""Returns what a claim's sentences name beside `rules.FACTS`."""
-Shaped = TypeVar("Shaped", bound=Callable[..., Mapping[Any, Contrast]])
-"""Finds differences in a study's results, by the arguments of an entry."""
+Facts = Mapping[str, object]
+Shape = TypeVar("Shape", bound=Callable[..., Mapping[Any, Contrast] | tuple[Mapping[Any, Contrast], Facts]])
+"""Finds differences in a study's results, by the arguments of an entry, and what its sentences name beside
+`rules.FACTS`, if anything."""
 
 _DECIDERS: dict[str, Decider] = {}
-_SHAPES: dict[str, tuple[Callable[..., Mapping[Any, Contrast]], Facts]] = {}
+_SHAPES: dict[str, Callable[..., Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,10 @@ def decides(claim: str) -> Callable[[Decider], Decider]:
     return register
 
 
-def shape(name: str, facts: Facts = lambda evidence, family: {}) -> Callable[[Shaped], Shaped]:
-    """Register the decorated function as a shape of claims, with what their sentences name beside `rules.FACTS`."""
-
-    def register(found: Shaped) -> Shaped:
-        _SHAPES[name] = found, facts
-        return found
-
-    return register
+def shape(found: Shape) -> Shape:
+    """Register the decorated function as the shape of claims of its name."""
+    _SHAPES[found.__name__] = found
+    return found
 
 
 @cache
@@ -225,16 +221,17 @@ def decide_by_shape(
             verdict would be with them.
         axes: arguments of the shape.
     """
-    (found, more_facts), verdict_on_family = _SHAPES[shape], RULES[rule]
-    evidence = evidence.of_all_trainings() if of_all_trainings else evidence
-    family = every = Family(found(evidence, **axes), limit)
+    verdict_on_family, evidence = RULES[rule], evidence.of_all_trainings() if of_all_trainings else evidence
+    found = _SHAPES[shape](evidence, **axes)
+    differences, own_facts = found if isinstance(found, tuple) else (found, {})
+    family = every = Family(differences, limit)
     facts: dict[str, Any] = {}
     if without_collapsed:
         cell_of = {key: getattr(key, "cell", key) for key in every.contrasts}
         fallen = collapsed(evidence.contrasts(dict.fromkeys(cell_of.values())))
         facts = {"fallen": len(fallen), "with_all": verdict_on_family(every), "of_all": every.facts({})}
         family = every.without([key for key, cell in cell_of.items() if cell in fallen])
-    verdict, facts = verdict_on_family(family), family.facts({**facts, **more_facts(evidence, family)})
+    verdict, facts = verdict_on_family(family), family.facts({**facts, **own_facts})
     if share:
         sample = sample_of_most(family.contrasts)
         return Ruling(verdict, facts, facts[share] / len(family), n=len(family), sample=sample)
@@ -249,7 +246,7 @@ def decide_by_shape(
     )
 
 
-@shape("differences")
+@shape
 def differences(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return bounded minus unbounded in the distinct cells of some axes (default: Table 5.1)."""
     return evidence.contrasts(evidence.cells(**axes))

@@ -217,7 +217,7 @@ def _random(*shape: int, generator: torch.Generator) -> Tensor:
 MOST_OF_TWO = 8  # items of the longest lists of two ratings
 TWO_RATINGS = [(n, m) for n in range(2, MOST_OF_TWO + 1) for m in range(1, n)]  # m items with the better rating
 MOST_RATED, RATINGS = 6, (2, 3, 4)  # items of the longest lists of more ratings, and the numbers of ratings
-TIED_LISTS, MOST_TIED = 200, 6
+TIED_LISTS = 200
 
 
 @theorem("L01")
@@ -258,21 +258,11 @@ def the_error_counts_wrong_pairs() -> Ruling:
     sums = agree(two_ratings, errors)
     # The library's errors are undefined where nothing is relevant.
     library = agree(np.nan_to_num(values_of_library(rb.metric("PairError"), orders)).tolist(), errors)
-    strict, halved = _of_tied_lists()
-    facts = {"most": MOST_RATED, "pairs": pairs, "sums": sums, "tied": TIED_LISTS, "strict": strict, "halved": halved}
-    return counted(min(pairs, sums, library), len(orders), facts)
-
-
-def _dcg_error(order: Order) -> int:
-    return linear_dcg(sorted(order, reverse=True)) - linear_dcg(order)
-
-
-def _of_tied_lists() -> tuple[int, int]:
-    """Count the tied lists whose mean DCG error over all tie-breaks is R(f), without and with half of the ties."""
+    # Tied lists whose mean DCG error over all tie-breaks is R(f), without and with half of the ties.
     random = np.random.default_rng(0)
     strict = halved = 0
     for _ in range(TIED_LISTS):
-        size = random.integers(2, MOST_TIED + 1)
+        size = random.integers(2, 7)
         scores, ratings = random.integers(0, 3, size).tolist(), random.integers(0, 4, size).tolist()
         wrong = tied = 0.0
         for i, j in product(range(size), repeat=2):
@@ -282,7 +272,12 @@ def _of_tied_lists() -> tuple[int, int]:
         error = _mean_error(scores, ratings)
         strict += agree([wrong], [error])
         halved += agree([wrong + tied / 2], [error])
-    return strict, halved
+    facts = {"most": MOST_RATED, "pairs": pairs, "sums": sums, "tied": TIED_LISTS, "strict": strict, "halved": halved}
+    return counted(min(pairs, sums, library), len(orders), facts)
+
+
+def _dcg_error(order: Order) -> int:
+    return linear_dcg(sorted(order, reverse=True)) - linear_dcg(order)
 
 
 def _mean_error(scores: list[int], ratings: list[int]) -> float:
@@ -317,14 +312,10 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
 """F of Li and Wu's eq. 1: the probability that the first item wins, given the difference of the scores."""
 
 
-def _generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
-
-
 @theorem("N04")
 def direct_ranker_can_only_be_ranknet() -> Ruling:
     """Decide by whether tanh(w.d (1 + (v.d)^2)) is odd, transitive and not a function of one linear score of d."""
-    generator = _generator()
+    generator = torch.Generator().manual_seed(0)
     w, v = _random(2, FEATURES, generator=generator)
     return ruling_on_second_network(
         lambda difference: torch.tanh(difference @ w * (1 + (difference @ v) ** 2)),
@@ -357,7 +348,7 @@ def ruling_on_second_network(
 @theorem("N05")
 def a_network_of_the_joined_pair_is_not_transitive() -> Ruling:
     """Test random networks of both items' features, and random differences of two scores."""
-    generator = _generator()
+    generator = torch.Generator().manual_seed(0)
     joined = sum(intransitive(_of_joined_pairs(generator))[1] for _ in range(NETWORKS))
     differences = [_of_differences(generator) for _ in range(NETWORKS)]
     lawful = sum(
@@ -403,7 +394,7 @@ def the_mirror_image_says_nothing_new() -> Ruling:
     """
     agreeing = {0.0: 0, 0.5: 0}
     for bias, link in product(agreeing, LINKS.values()):
-        generator = _generator()
+        generator = torch.Generator().manual_seed(0)
         for _ in range(PAIRS):
             network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
             items = _random(2, FEATURES, generator=generator)

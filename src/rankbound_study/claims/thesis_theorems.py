@@ -70,9 +70,7 @@ def linear_dcg(order: Sequence[int]) -> int:
 
 
 _BY_HAND: dict[str, ByHand] = {"nDCG": ndcg, "AP": average_precision, "nRBP": wrong_pairs, "LinearDCG": linear_dcg}
-
 METRICS = ("nDCG", "AP", "nRBP")  # that the thesis bounds
-LOSS_ONLY = "nRBP"  # the metric that is already a loss; the losses of the others are their negated values
 SHORT = 9  # items of the longest lists whose orders are all enumerated
 LISTS = tuple((n, p) for n in range(2, SHORT + 1) for p in range(1, n + 1))  # N items with P relevant ones
 MIXED = tuple((n, p) for n, p in LISTS if p < n)  # those whose orders differ
@@ -126,8 +124,8 @@ def _by_orders(of_orders: OfOrders, metric: str, formula: Floats, n: Integers, p
 
 
 def as_loss(metric: str, value: Floats) -> Floats:
-    """Turn a metric's value into its loss; lower is better."""
-    return value if metric == LOSS_ONLY else -value
+    """Turn a metric's value into its loss, which is lower for better orders; nRBP already is one."""
+    return value if metric == "nRBP" else -value
 
 
 def at_ratio(ratio: int, most: int, fewest: int = 1) -> tuple[Integers, Integers]:
@@ -147,16 +145,6 @@ def _discounts(first: int, last: int) -> float:
     return math.fsum(1 / math.log2(rank + 1) for rank in range(first, last + 1))
 
 
-def _expected_ap(n: int, p: int) -> Fraction:
-    """The i-th relevant item is at rank r with i/r times the probability of i hits in r draws."""
-    chances = (
-        Fraction(i * i * comb(p, i) * comb(n - p, r - i), r * r * comb(n, r))
-        for i in range(1, p + 1)
-        for r in range(i, n - p + i + 1)
-    )
-    return sum(chances, Fraction()) / p
-
-
 EQUATIONS: dict[str, Formula] = {
     "3.2 as printed": lambda n, p: _discounts(n - p + 1, n),
     "3.2": lambda n, p: _discounts(n - p + 1, n) / _discounts(1, p),
@@ -165,7 +153,12 @@ EQUATIONS: dict[str, Formula] = {
     "3.8 as printed": lambda n, p: p * _discounts(1, n) / _discounts(1, p),
     "3.8": lambda n, p: p / n * _discounts(1, n) / _discounts(1, p),
     "3.9": lambda n, p: Fraction(p * (n - p), 2),
-    "3.10": _expected_ap,
+    # The i-th relevant item is at rank r with i/r times the probability of i hits in r draws.
+    "3.10": lambda n, p: sum(
+        Fraction(i * i * comb(p, i) * comb(n - p, r - i), r * r * comb(n, r)) / p
+        for i in range(1, p + 1)
+        for r in range(i, n - p + i + 1)
+    ),
 }
 """The thesis' extremes and expectations of a list of N items with P relevant ones, by equation.
 
@@ -325,7 +318,24 @@ def sizes_of_the_data() -> tuple[Integers, Integers]:
 def min_max_bounding_gives_zero_to_one() -> Ruling:
     """Check all orders of short lists, and random and adversarial scores with the smooth ranks of training."""
     hard = np.concatenate([_of_all_orders(metric) for metric in METRICS])
-    smooth = [_of_scores(metric) for metric in METRICS]
+    smooth = []
+    for metric in METRICS:
+        # Random scores, and scores with tied relevant items at either end.
+        random = np.random.default_rng(0)
+        scores, relevance, sizes = [], [], []
+        for n, p in MIXED:
+            first = np.arange(n) < p
+            low = np.where(first, -APART, APART) / 2
+            of_size = [low, -low, *(random.normal(size=n) * 10 ** random.uniform(-1, 1) for _ in range(RANDOM_LISTS))]
+            scores += of_size
+            relevance += [first] * len(of_size)
+            sizes += [n] * len(of_size)
+        loss = rb.SmoothLoss(metric, "min-max", method="direct")(
+            torch.from_numpy(np.concatenate(scores)),
+            torch.from_numpy(np.concatenate(relevance).astype(np.int64)),
+            torch.from_numpy(np.cumsum([0, *sizes])),
+        )
+        smooth.append(as_loss(metric, loss.numpy()))
     outside, *beyond = (int(((of < -SAME) | (of > 1 + SAME)).sum()) for of in (hard, *smooth))
     lowest, lists = min(float(of.min()) for of in smooth), len(smooth[0])
     counts = ", ".join(f"{count} with {metric}" for metric, count in zip(METRICS, beyond, strict=True))
@@ -337,25 +347,6 @@ def min_max_bounding_gives_zero_to_one() -> Ruling:
 def _of_all_orders(metric: str) -> Floats:
     orders = [order for n, p in MIXED for order in binary_orders(n, p)]
     return values_of_library(rb.bounded(metric, "min-max"), orders)
-
-
-def _of_scores(metric: str) -> Floats:
-    """Return bounded metrics over smooth ranks, of lists of random scores and of lists with tied relevant items."""
-    random = np.random.default_rng(0)
-    scores, relevance, sizes = [], [], []
-    for n, p in MIXED:
-        first = np.arange(n) < p
-        low = np.where(first, -APART, APART) / 2
-        of_size = [low, -low, *(random.normal(size=n) * 10 ** random.uniform(-1, 1) for _ in range(RANDOM_LISTS))]
-        scores += of_size
-        relevance += [first] * len(of_size)
-        sizes += [n] * len(of_size)
-    loss = rb.SmoothLoss(metric, "min-max", method="direct")(
-        torch.from_numpy(np.concatenate(scores)),
-        torch.from_numpy(np.concatenate(relevance).astype(np.int64)),
-        torch.from_numpy(np.cumsum([0, *sizes])),
-    )
-    return as_loss(metric, loss.numpy())
 
 
 def _ends_of_the_data(bounding: str) -> tuple[Integers, Integers, dict[str, Floats], dict[str, object]]:
