@@ -318,24 +318,19 @@ def sizes_of_the_data() -> tuple[Integers, Integers]:
 def min_max_bounding_gives_zero_to_one() -> Ruling:
     """Check all orders of short lists, and random and adversarial scores with the smooth ranks of training."""
     hard = np.concatenate([_of_all_orders(metric) for metric in METRICS])
-    smooth = []
-    for metric in METRICS:
-        # Random scores, and scores with tied relevant items at either end.
-        random = np.random.default_rng(0)
-        scores, relevance, sizes = [], [], []
-        for n, p in MIXED:
-            first = np.arange(n) < p
-            low = np.where(first, -APART, APART) / 2
-            of_size = [low, -low, *(random.normal(size=n) * 10 ** random.uniform(-1, 1) for _ in range(RANDOM_LISTS))]
-            scores += of_size
-            relevance += [first] * len(of_size)
-            sizes += [n] * len(of_size)
-        loss = rb.SmoothLoss(metric, "min-max", method="direct")(
-            torch.from_numpy(np.concatenate(scores)),
-            torch.from_numpy(np.concatenate(relevance).astype(np.int64)),
-            torch.from_numpy(np.cumsum([0, *sizes])),
-        )
-        smooth.append(as_loss(metric, loss.numpy()))
+    # Random scores, and scores with tied relevant items at either end.
+    random = np.random.default_rng(0)
+    scores, relevance, sizes = [], [], []
+    for n, p in MIXED:
+        first = np.arange(n) < p
+        low = np.where(first, -APART, APART) / 2
+        of_size = [low, -low, *(random.normal(size=n) * 10 ** random.uniform(-1, 1) for _ in range(RANDOM_LISTS))]
+        scores += of_size
+        relevance += [first] * len(of_size)
+        sizes += [n] * len(of_size)
+    columns = np.concatenate(scores), np.concatenate(relevance).astype(np.int64), np.cumsum([0, *sizes])
+    losses = {metric: rb.SmoothLoss(metric, "min-max", method="direct") for metric in METRICS}
+    smooth = [as_loss(metric, loss(*map(torch.from_numpy, columns)).numpy()) for metric, loss in losses.items()]
     outside, *beyond = (int(((of < -SAME) | (of > 1 + SAME)).sum()) for of in (hard, *smooth))
     lowest, lists = min(float(of.min()) for of in smooth), len(smooth[0])
     counts = ", ".join(f"{count} with {metric}" for metric, count in zip(METRICS, beyond, strict=True))

@@ -243,13 +243,10 @@ class MethodMeans:
         _, low, high = self._around(self.values[method])
         return (low, high) if self.faces is None else (max(low, 0.0), min(high, 1.0))
 
-    def difference(self, method: int, other: int) -> tuple[float, float, float]:
-        """Return the mean difference of two methods, with its 95 % interval."""
-        return self._around(self.values[method] - self.values[other])
-
-    def p_value(self, method: int, other: int) -> float:
-        """Return the two-sided p-value of equal means of two methods."""
-        return p_value_of_mean(self.values[method] - self.values[other], self.faces)
+    def difference(self, method: int, other: int) -> tuple[float, float, float, float]:
+        """Return the mean difference of two methods, its 95 % interval and the two-sided p-value of equal means."""
+        values = self.values[method] - self.values[other]
+        return *self._around(values), p_value_of_mean(values, self.faces)
 
     def combination(self, weights: Floats) -> tuple[float, float, float, float]:
         """Return the weighted sum of all methods' means, its 95 % interval and the two-sided p-value of a zero sum."""
@@ -348,7 +345,14 @@ def _gaps(epochs: Path, dataset: str, ran: Sequence[Mapping[str, Any]], means: M
         kinds = [[run for run in there if run["network"] == network] for network in (True, False)]
         if not all(kinds) or {run["method"] for run in there} != methods:
             continue
-        network, other = (_best(epochs, dataset, kind) for kind in kinds)
+        best = []
+        for by_name in ({run["run"]: run for run in kind} for kind in kinds):
+            scores = {name: run["validation"] for name, run in by_name.items() if run["validation"] is not None}
+            if (name := best_of(sorted(by_name), scores)) is None:
+                lacking = f"no validation scores of {', '.join(sorted(by_name))} on {dataset}"
+                raise DataError(f"{epochs}: {lacking}, which decide which one is the best")
+            best.append(by_name[name])
+        network, other = best
         weights[features] = np.zeros(len(means.means))
         weights[features][[network["place"], other["place"]]] = 1, -1
         names = {"family": network["family"], "network": network["method"], "other": other["method"]}
@@ -359,16 +363,6 @@ def _gaps(epochs: Path, dataset: str, ran: Sequence[Mapping[str, Any]], means: M
         trend = slope @ np.array(list(weights.values()))
         names = {"dataset": dataset, "family": ran[0]["family"]}
         yield dict.fromkeys(GAP_COLUMNS) | names | _tested(means, trend)
-
-
-def _best(epochs: Path, dataset: str, runs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    by_name = {run["run"]: run for run in runs}
-    scores = {name: run["validation"] for name, run in by_name.items() if run["validation"] is not None}
-    best = best_of(sorted(by_name), scores)
-    if best is None:
-        lacking = f"no validation scores of {', '.join(sorted(by_name))} on {dataset}"
-        raise DataError(f"{epochs}: {lacking}, which decide which one is the best")
-    return by_name[best]
 
 
 def _tested(means: MethodMeans, weights: Floats) -> dict[str, float]:
