@@ -123,7 +123,8 @@ def compared(scores: PairedScores, system: str, reference: str) -> dict[str, obj
     if len(pair.units) < 2:
         return row
     found = contrast(pair)
-    return row | {**found.named("difference", "low", "high"), "p_value": found.p_value()}
+    row |= zip(("difference", "low", "high", "p_value"), (*found.measured, found.p_value()), strict=True)
+    return row
 
 
 def _of_losses(rows: pl.LazyFrame, *more: str, metrics: Iterable[str] = JUDGED_BY.values()) -> pl.DataFrame:

@@ -111,10 +111,6 @@ class Contrast(Estimate):
         """The mean and its interval: `value`, `low` and `high` of a verdict."""
         return self.mean, *self.interval()
 
-    def named(self, *names: str) -> dict[str, float]:
-        """Return the mean and the ends of its interval by names, such as those of columns."""
-        return dict(zip(names, self.measured, strict=True))
-
     def __str__(self) -> str:
         return signed(self.mean)
 

@@ -54,7 +54,8 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | 
     """
     column = varied.column_of(evidence, "factors")
     found = varied.variants(evidence, "factors", column)
-    sizes = [found[name] for name in ("f16", varied.USUAL, "f64") if name in found]
+    usual = varied.usual_beside(evidence, column, pl.concat(found.values()))
+    sizes = [one for one in (found.get("f16"), usual, found.get("f64")) if one is not None]
     if len(sizes) < 3:
         return Verdict(INCONCLUSIVE, f"{len(sizes)} of 3 sizes have scores: a trend takes all of them.")
     key = ("topic", "fold", "seed", "drawing")
@@ -84,8 +85,9 @@ class Varied(NamedTuple):
 @shape
 def variants(evidence: Evidence, experiment: str, dataset: str) -> Mapping[Varied, Contrast]:
     """Return every variant of an experiment minus the study's own setting, by loss and bounding."""
-    found = dict(varied.variants(evidence, experiment, DataSet(dataset, None)))
-    usual = found.pop(varied.USUAL)
+    column = DataSet(dataset, None)
+    found = varied.variants(evidence, experiment, column)
+    usual = varied.usual_beside(evidence, column, pl.concat(found.values()))
     return {
         Varied(name, *training): varied.paired(rows, usual, training)
         for name, rows in found.items()
@@ -105,8 +107,8 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     untuned, at_ends, orders = set[tuple[object, ...]](), [], {}
     experiments = {"sgd-movielens": varied.column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
     for experiment, column in experiments.items():
-        rows = dict(varied.variants(evidence, experiment, column))
-        adam = rows.pop(varied.USUAL)
+        rows = varied.variants(evidence, experiment, column)
+        adam = varied.usual_beside(evidence, column, pl.concat(rows.values()))
         picked = varied.picked_by_validation(evidence, experiment, column)
         if not set(varied.trainings(adam)) <= set(picked):
             raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
@@ -270,7 +272,7 @@ def tilted_minus_random(evidence: Evidence) -> Mapping[str, Contrast]:
     """Return tilted minus random orders for every loss, data set and tilt."""
     found = {}
     for column in (one for dataset in (MOVIELENS, MQ2008) for one in varied.columns_of(evidence, "tilts", dataset)):
-        for rows in varied.variants(evidence, "tilts", column, with_usual=False).values():
+        for rows in varied.variants(evidence, "tilts", column).values():
             for bounding in rows["bounding"].unique().sort():
                 if not bounding.startswith("distribution(tilt="):
                     continue
@@ -358,7 +360,7 @@ def _remedies(evidence: Evidence, column: DataSet) -> dict[str, Remedy]:
     found = {}
     for experiment in ("gains", "starts"):
         epochs = evidence.variants(experiment, column, of_epochs=True)
-        for name, rows in varied.variants(evidence, experiment, column, with_usual=False).items():
+        for name, rows in varied.variants(evidence, experiment, column).items():
             if name not in epochs:
                 raise MissingEvidence(f"the experiment {experiment} has no epochs of {name}, with their gradient norms")
             read = rows, epochs[name].collect()

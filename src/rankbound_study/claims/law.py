@@ -236,7 +236,7 @@ def _scores(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores]]:
             yield cell, BOUNDS, replace(found, systems=SYSTEMS, values=found.values[places])
     for experiment, column in product((EXPERIMENT, SECOND), evidence.data_sets):
         try:
-            varied = variants(evidence, experiment, column, with_usual=False)
+            varied = variants(evidence, experiment, column)
             beside = [(rows, usual_beside(evidence, column, rows)) for rows in varied.values()]
         except MissingEvidence:
             continue
@@ -569,4 +569,4 @@ def registered_table(evidence: Evidence, every: Sequence[Prediction] | None = No
 
 
 def _effect(of: Contrast) -> dict[str, Any]:
-    return {**of.named("effect", "low", "high"), "n_topics": of.n}
+    return {**dict(zip(("effect", "low", "high"), of.measured, strict=True)), "n_topics": of.n}

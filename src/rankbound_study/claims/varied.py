@@ -16,7 +16,6 @@ If no pair exchanges places, at most 5 % of all studies refute; if one does by $
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -42,9 +41,6 @@ from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import best_of, scores_of_runs, validation_scores
 
-USUAL = "usual"
-"""The study's own setting, among the variants."""
-
 SYSTEMS = ("a", "b")
 """The names of two systems whose difference is taken, a minus b."""
 
@@ -54,27 +50,15 @@ Training = tuple[str, str]
 _READ = (*KEY, "options", *METRICS)
 
 
-def variants(
-    evidence: Evidence, experiment: str, column: DataSet, *, with_usual: bool = True
-) -> dict[str, pl.DataFrame]:
-    """Return the rows of every variant, and the study's own runs with the same folds, seeds, losses and boundings."""
-    # For every claim that asks, also where the rows are read already.
-    evidence.note_untrained(experiment, column)
-    return _variants(evidence, experiment, column, with_usual)
-
-
-@lru_cache(maxsize=32)
-def _variants(evidence: Evidence, experiment: str, column: DataSet, with_usual: bool) -> dict[str, pl.DataFrame]:
-    lazy = evidence.varied(experiment, column)
-    found = {name: rows.select(*_READ).collect() for name, rows in lazy.items()}
-    if not with_usual:
-        return found
-    # Beside the runs of all variants: under one alone, some losses may not have trained.
-    return {**found, USUAL: usual_beside(evidence, column, pl.concat(found.values()))}
+def variants(evidence: Evidence, experiment: str, column: DataSet) -> dict[str, pl.DataFrame]:
+    """Return the rows of every variant."""
+    return {name: rows.select(*_READ).collect() for name, rows in evidence.varied(experiment, column).items()}
 
 
 def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the study's own runs with the folds, seeds, losses and boundings of some rows.
+
+    Those of all variants are better than those of one alone, under which some losses may not have trained.
 
     Raises:
         MissingEvidence: there are no such runs.
