@@ -64,8 +64,7 @@ JUDGED = ("nDCG", "nDCG@10", "AP", JUDGED_BY["nRBP"], "RR", "P@5", "P@10")
 TRAINED_FOR = {**{metric: loss for loss, metric in JUDGED_BY.items()}, "nDCG@10": "nDCG"}
 """Metric -> the loss that is trained for it."""
 
-COMMON = "nDCG"
-"""The loss that others are compared with on metrics without a loss of their own."""
+COMMON = "nDCG"  # the loss that others are compared with on metrics without a loss of their own
 
 DIFFERENCE = schema("float: score difference low high p_value p_holm; int: n_topics")
 """A mean score, and its difference from that of a reference: null for the reference itself, or without one. Intervals
@@ -133,8 +132,7 @@ def _of_losses(rows: pl.LazyFrame, *more: str, metrics: Iterable[str] = JUDGED_B
 
 RATIOS_EXPERIMENT = "ratios"
 
-EFFECT = "effect_"
-"""Prefix of the columns on bounded minus unbounded, both trained at one ratio."""
+EFFECT = "effect_"  # prefix of the columns on bounded minus unbounded, both trained at one ratio
 
 RATIO_COLUMNS = (
     schema("text: dataset; int8: nsr_test nsr_train; text: loss bounding") | DIFFERENCE | _second(EFFECT, DIFFERENCE)
@@ -187,8 +185,7 @@ def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
 POPULARITY_COLUMNS = schema("text: dataset; int8: nsr; text: metric model loss bounding; flag: picked") | DIFFERENCE
 """Columns of the table: differences from popularity; `picked` is the best bounding of its loss by validation."""
 
-COUNT = f"{POPULARITY} / none / none"
-"""The system of popularity among the scores."""
+COUNT = f"{POPULARITY} / none / none"  # the system of popularity among the scores
 
 
 def against_popularity(evidence: Evidence) -> pl.DataFrame:

@@ -57,14 +57,12 @@ from rankbound_study.vocabulary import (
 KINDS = {"affine": AFFINE, "distribution": tuple(name for name in BOUNDED if name not in AFFINE)}
 """Bounds by what they do to a list: affine ones weigh it, the others reshape its loss."""
 
-EVERY = "all"
-"""In the place of a loss: all losses."""
+EVERY = "all"  # in the place of a loss: all losses
 
 _READINGS = ("-label1", "-label2")
 """Ends of the names of two readings of the same queries, of which means contain the first."""
 
-RESAMPLES = 1999
-"""Number of permutations, and of bootstrap samples."""
+RESAMPLES = 1999  # number of permutations, and of bootstrap samples
 
 
 @dataclass(frozen=True)
@@ -132,8 +130,7 @@ def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
     return np.stack(means, 1) if means else np.empty((RESAMPLES, 0))
 
 
-FEWEST_DRAWINGS = 5
-"""Fewer drawings are no sample of drawings: their folds are drawn instead."""
+FEWEST_DRAWINGS = 5  # fewer drawings are no sample of drawings: their folds are drawn instead
 
 
 def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings: Integers | None) -> Floats:

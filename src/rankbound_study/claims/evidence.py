@@ -44,15 +44,13 @@ CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
 METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
 MOVIELENS, MQ2008 = "movielens", "mq2008-label1"
 
-SHARE = "share"
-"""In the place of a metric: a share of lists."""
+SHARE = "share"  # in the place of a metric: a share of lists
 
 OF_LISTS, OF_FIRST_PLACES, OF_SHARES = 0.002, 0.005, 0.01
 """Smallest differences of means that matter: in metrics of whole lists, in those of the first places, and in shares of
 lists and of pairs. docs/statistics.md has the reasons; every claim about a metric uses these alone."""
 
-COLLAPSE = 5 * OF_LISTS
-"""Drop in the mean that counts as a collapse, or as strong."""
+COLLAPSE = 5 * OF_LISTS  # drop in the mean that counts as a collapse, or as strong
 
 _CHOSEN: dict[str, float] = {}
 

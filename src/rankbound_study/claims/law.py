@@ -259,11 +259,8 @@ NOTHING = 0.001  # largest mean absolute effect of weights that hardly vary (`FL
 FALLS = (-1.5, -1.0, 0.5)  # powers at which nDCG and AP should fall on MovieLens
 OF_PAIRS, MOVED = "pairs^-1", "permuted(pairs^-1)"
 
-SECOND_HYPOTHESIS = "Second hypothesis"
-"""How its predictions begin."""
-
-PAIRWISE = "nRBP"
-"""The loss that counts pairs, the quantity whose powers are the doses."""
+SECOND_HYPOTHESIS = "Second hypothesis"  # how its predictions begin
+PAIRWISE = "nRBP"  # the loss that counts pairs, the quantity whose powers are the doses
 
 BEST = {loss: f"pairs^{-0.5 if loss == PAIRWISE else 0.5:g}" for loss in LOSSES}
 """The weights that the second hypothesis names for each loss: they make influence proportional to relevant items."""

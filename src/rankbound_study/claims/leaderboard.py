@@ -39,8 +39,7 @@ _BASELINES = (BEST_FEATURE, POPULARITY, "random")
 
 _SEPARATOR = " / "
 
-Key = tuple[str, ...]
-"""Variant, model, loss and bounding."""
+Key = tuple[str, ...]  # variant, model, loss and bounding
 
 COLUMNS = schema(
     f"text: dataset; int8: nsr; int: rank; text: {' '.join(SYSTEM)} metric; "
@@ -180,13 +179,9 @@ def interval(values: Floats, drawings: Integers | None) -> tuple[float | None, f
 
 PARTNER, RANDOM = "partner", "random"
 
-GROUPS = 6
-"""Largest number of groups of list lengths, of about equal size."""
-
-KEPT = 1000
-"""Largest number of topics whose differences are kept; of more, evenly spaced ones and the extreme ones."""
-EXTREMES = 50
-"""Topics at either end that are always kept."""
+GROUPS = 6  # largest number of groups of list lengths, of about equal size
+KEPT = 1000  # largest number of topics whose differences are kept; of more, evenly spaced ones and the extreme ones
+EXTREMES = 50  # topics at either end that are always kept
 
 _SHOWN = f"text: dataset; int8: nsr; text: role {' '.join(SYSTEM)} metric;"
 LENGTHS = schema(f"{_SHOWN} int: from_items to_items n_topics; float: mean low high")

@@ -166,7 +166,16 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Rul
     there, here = ([slopes[key].mean for key in slopes if key in keys] for keys in (movielens, mq2008))
     facts: dict[str, object] = {"down": down, "of_there": len(movielens), "up": up, "of_here": len(mq2008)}
     facts |= {name: f"{signed(min(of))} to {signed(max(of))}" for name, of in (("there", there), ("here", here))}
-    facts |= {"by_size": _by_size(evidence), "controls": _of_controls(evidence)}
+    # The slopes in the rankings of untrained models.
+    of_controls: dict[str, list[str]] = {}
+    for column in evidence.columns():
+        of_cut_offs = [evidence.control_scores(metric, column) for metric in CUT_OFFS]
+        for model, *of_model in zip(of_cut_offs[0].systems, *(one.values for one in of_cut_offs), strict=True):
+            mean = float(per_unit(_known(_slopes(of_model))).mean())
+            of_controls.setdefault(model, []).append(signed(mean))
+    shown = (one for one in ("random", "popularity", "oracle") if one in of_controls)
+    facts["controls"] = "; ".join(f"{', '.join(of_controls[model])} ({model})" for model in shown)
+    facts["by_size"] = _by_size(evidence)
     verdict = each_way(down + up == len(slopes), bool(against))
     return Ruling(verdict, facts, float(np.mean(here) - np.mean(there)), n=len(slopes))
 
@@ -199,18 +208,6 @@ def _by_size(evidence: Evidence) -> str:
         means = [np.concatenate(one) for one in (few, many)]
         texts.append(f"{' and '.join(signed(float(one.mean())) if len(one) else 'no list' for one in means)} on {name}")
     return ", ".join(texts)
-
-
-def _of_controls(evidence: Evidence) -> str:
-    """Describe the slope of nDCG@k in the rankings of untrained models."""
-    slopes: dict[str, list[str]] = {}
-    for column in evidence.columns():
-        of_cut_offs = [evidence.control_scores(metric, column) for metric in CUT_OFFS]
-        for model, *of_model in zip(of_cut_offs[0].systems, *(one.values for one in of_cut_offs), strict=True):
-            mean = float(per_unit(_known(_slopes(of_model))).mean())
-            slopes.setdefault(model, []).append(signed(mean))
-    models = [model for model in ("random", "popularity", "oracle") if model in slopes]
-    return "; ".join(f"{', '.join(slopes[model])} ({model})" for model in models)
 
 
 @decides("T25")

@@ -350,8 +350,7 @@ def trends(results: neural.FeatureResults) -> Iterator[LeadTrend]:
             yield LeadTrend(str(dataset), rows, trend, signs, margin)
 
 
-WEB10K = "mslr-web10k-label2"
-"""The paper's data set in its reading: labels of 2 and more are relevant."""
+WEB10K = "mslr-web10k-label2"  # the paper's data set in its reading: labels of 2 and more are relevant
 
 NO_ARCHIVE, RANDOM = "The archive of MSLR-WEB10K is not available here", "random"
 

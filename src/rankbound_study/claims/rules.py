@@ -27,13 +27,11 @@ from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, ea
 from rankbound_study.results.study_files import signed
 
 Key = TypeVar("Key", bound=Hashable)
-Test = Callable[[Contrast], float]
-"""Returns the p-value of one difference."""
+Test = Callable[[Contrast], float]  # returns the p-value of one difference
 
 HALF = 0.5
 
-FLAT = 0.1
-"""Coefficient of variation below which weights of lists count as equal."""
+FLAT = 0.1  # coefficient of variation below which weights of lists count as equal
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,8 @@ from rankbound_study.claims.verdicts import Ruling, counted, holds
 Order = tuple[int, ...]
 Value = Fraction | float | int
 ByHand = Callable[[Sequence[int]], Value]
-OfOrders = Callable[[Sequence[Value]], Value]
-"""A value over the metric of all orders: `min`, `max` or `mean`."""
-Formula = Callable[[int, int], Any]
-"""A function of N and P."""
+OfOrders = Callable[[Sequence[Value]], Value]  # a value over the metric of all orders: `min`, `max` or `mean`
+Formula = Callable[[int, int], Any]  # a function of N and P
 
 Check = Callable[[], Ruling]
 THEOREMS: dict[str, Check] = {}

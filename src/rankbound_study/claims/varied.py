@@ -41,11 +41,8 @@ from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import best_of, scores_of_runs, validation_scores
 
-SYSTEMS = ("a", "b")
-"""The names of two systems whose difference is taken, a minus b."""
-
-Training = tuple[str, str]
-"""A loss and its bounding."""
+SYSTEMS = ("a", "b")  # the names of two systems whose difference is taken, a minus b
+Training = tuple[str, str]  # a loss and its bounding
 
 _READ = (*KEY, "options", *METRICS)
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 CONFIRMED, REFUTED, INCONCLUSIVE = "confirmed", "refuted", "inconclusive"
 NOT_TESTABLE = "not testable here"
 """The verdict on claims about data that are not available: MSLR-WEB10K's archive, VGG16's weights."""
-NOT_RUN = "not run"
-"""The verdict on claims whose runs the configuration leaves out."""
+NOT_RUN = "not run"  # the verdict on claims whose runs the configuration leaves out
 
 VERDICTS = (CONFIRMED, REFUTED, INCONCLUSIVE, NOT_TESTABLE, NOT_RUN)
 

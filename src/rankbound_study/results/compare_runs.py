@@ -26,8 +26,7 @@ KEYS = (
 _NUMBERS = ("nsr_train", "nsr_test", "fold", "seed")
 
 Key = Mapping[str, Any]
-Choice = Mapping[str, str]
-"""Filters on the rows of a runs table."""
+Choice = Mapping[str, str]  # filters on the rows of a runs table
 
 
 class RunsPair(NamedTuple):

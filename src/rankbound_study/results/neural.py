@@ -35,11 +35,8 @@ PAIR_ACCURACY = "PairAccuracy"
 
 FAMILIES = ("rank", "regression", "classification")
 CONTROLS = ("random", "oracle")
-CONTROL = "control"
-"""The family of random order and oracle."""
-
-AS_PRINTED = "-as-printed"
-"""Suffix of methods that are trained with the optimiser, rate and batches of the paper."""
+CONTROL = "control"  # the family of random order and oracle
+AS_PRINTED = "-as-printed"  # suffix of methods that are trained with the optimiser, rate and batches of the paper
 
 FEATURES_TABLE = "table_neural_features"
 """The table of scores by the number of features, of the comparisons with `feature_counts`."""
@@ -112,12 +109,10 @@ def data_set_title(name: str) -> str:
     return f"synthetic stand-in for {title}" if real != name else title
 
 
-NETWORKS = ("mlp", "cnn")
-"""Models that are networks; others are linear or trees."""
+NETWORKS = ("mlp", "cnn")  # models that are networks; others are linear or trees
 
 _KEY = ("study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic")
-FAMILY_NAMES = {"class": "classification", "reg": "regression"}
-"""Family by its name in runs, where the names differ."""
+FAMILY_NAMES = {"class": "classification", "reg": "regression"}  # family by its name in runs, where the names differ
 
 SCORE_COLUMNS = schema(
     "text: dataset family method; flag: network; int: features; text: metric; float: ours low high; int: n"

@@ -48,8 +48,7 @@ _KEY = ("study", "model", "options", "dataset", "nsr_test", "loss", "bounding", 
 SYSTEM = ("variant", "model", "loss", "bounding")
 """What distinguishes two systems on a data set; `variant` is empty for the study's own settings."""
 
-METRICS = tuple(JUDGED_BY.values())
-"""The metrics of every system, whichever of them judges its loss."""
+METRICS = tuple(JUDGED_BY.values())  # the metrics of every system, whichever of them judges its loss
 
 _DATA = ("dataset", "nsr_test")
 
@@ -290,20 +289,13 @@ A plain gradient step of this size is lost to rounding beside parameters of 0.1 
 STILL = 0.001
 """Largest change of a metric, in its unit, and of the training loss, as a share, of a model that does not change."""
 
-SHARE = 0.05
-"""Largest share of the best gain over a random ordering that counts as none."""
+SHARE = 0.05  # largest share of the best gain over a random ordering that counts as none
+ERRORS = 3.0  # number of standard errors within which a gain counts as none
 
-ERRORS = 3.0
-"""Number of standard errors within which a gain counts as none."""
+CAUSES = VANISHING, UNCHANGED, AT_RANDOM = ("vanishing gradient", "no change", "random order")
 
-VANISHING, UNCHANGED, AT_RANDOM = "vanishing gradient", "no change", "random order"
-CAUSES = (VANISHING, UNCHANGED, AT_RANDOM)
-
-UNTRAINED = (pl.col("n_untrained") > 0).fill_null(value=False)
-"""A cell of a table with trainings that did not train."""
-
-MARK = "†"
-"""The mark of a score with trainings that did not train."""
+UNTRAINED = (pl.col("n_untrained") > 0).fill_null(value=False)  # a cell of a table with trainings that did not train
+MARK = "†"  # the mark of a score with trainings that did not train
 
 JOB = ("study", "protocol", "dataset", "nsr_train", "nsr_test", "model", "options", "loss", "bounding")
 TRAINING = (*JOB, "fold", "seed")
@@ -333,11 +325,24 @@ def read_trainings(*files: tuple[Path | None, Path | None], protocol: str = "") 
     steps = [_stuck(_scan(epochs, protocol)) for _, epochs in known if epochs is not None]
     if not gains:
         return pl.DataFrame(schema={**_TYPES, "gain": pl.Float64, "cause": pl.String})
-    table = _at_random(pl.concat(gains, how="diagonal_relaxed"))
+    table = pl.concat(gains, how="diagonal_relaxed")
+    # The largest gain of any job on the same lists.
+    best = (
+        table.drop_nulls("job_error")
+        .sort("job_gain", descending=True, maintain_order=True)
+        .group_by(_SAME_LISTS, maintain_order=True)
+        .agg(pl.col("job_gain").first().alias("best"), pl.col("job_error").first().alias("best_error"))
+    )
+    half, informative = pl.col("best") / 2, pl.col("best") > ERRORS * pl.col("best_error")
+    gain, of_job = pl.col("gain").abs(), pl.col("job_gain").abs()
+    alone = informative & (gain <= SHARE * pl.col("best")) & (ERRORS * pl.col("error") <= half)
+    jointly = (of_job <= ERRORS * pl.col("job_error")) & (~informative | (of_job <= half))
+    table = table.join(best, on=_SAME_LISTS, how="left", nulls_equal=True)
     none_stuck = table.select(*TRAINING, pl.lit(None, pl.String).alias("stuck")).clear()
     stuck = pl.concat([none_stuck, *steps], how="vertical_relaxed")
     table = table.join(stuck, on=TRAINING, how="left", nulls_equal=True)
-    cause = pl.coalesce("stuck", pl.when("at_random").then(pl.lit(AT_RANDOM))).alias("cause")
+    # Null where a gain or its error is unknown.
+    cause = pl.coalesce("stuck", pl.when(alone | jointly).then(pl.lit(AT_RANDOM))).alias("cause")
     return table.select(*TRAINING, "gain", cause).sort(TRAINING)
 
 
@@ -417,22 +422,6 @@ def _mean_and_error(prefix: str) -> Iterator[pl.Expr]:
     gain = pl.col("gain")
     yield gain.mean().alias(f"{prefix}gain")
     yield (gain.std() / gain.count().sqrt()).alias(f"{prefix}error")
-
-
-def _at_random(gains: pl.DataFrame) -> pl.DataFrame:
-    """Add the column `at_random`; null where a gain or its error is unknown."""
-    best = (
-        gains.drop_nulls("job_error")
-        .sort("job_gain", descending=True, maintain_order=True)
-        .group_by(_SAME_LISTS, maintain_order=True)
-        .agg(pl.col("job_gain").first().alias("best"), pl.col("job_error").first().alias("best_error"))
-    )
-    half, informative = pl.col("best") / 2, pl.col("best") > ERRORS * pl.col("best_error")
-    gain, of_job = pl.col("gain").abs(), pl.col("job_gain").abs()
-    alone = informative & (gain <= SHARE * pl.col("best")) & (ERRORS * pl.col("error") <= half)
-    jointly = (of_job <= ERRORS * pl.col("job_error")) & (~informative | (of_job <= half))
-    joined = gains.join(best, on=_SAME_LISTS, how="left", nulls_equal=True)
-    return joined.with_columns((alone | jointly).alias("at_random"))
 
 
 def _stuck(epochs: pl.LazyFrame) -> pl.DataFrame:
