@@ -37,10 +37,10 @@ CLAIMS = registry.claims()
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the files that the command writes without any runs."""
     folder = tmp_path_factory.mktemp("claims")
-    assert main(["claims", "--out-dir", str(folder)]) == 0
+    assert main(["claims", "--theorems", str(theorems_file), "--out-dir", str(folder)]) == 0
     return folder
 
 
@@ -265,29 +265,19 @@ def write_tables(folder: Path, theorems: Path) -> Path:
     planted = methods.evidence()
     first = write_runs(folder / "first.parquet", protocols=("published", "honest"), topics=12, folds=2, seeds=2)
     runs, epochs = folder / "runs.parquet", folder / "epochs.parquet"
-    _joined([study.runs, planted.runs, first], runs)
-    _joined([study.epochs, planted.epochs], epochs)
+    for target, paths in ((runs, (study.runs, planted.runs, first)), (epochs, (study.epochs, planted.epochs))):
+        pl.concat([pl.read_parquet(path) for path in paths], how="diagonal_relaxed").write_parquet(target)
     files = ["--runs", runs, "--epochs", epochs]
     of_faces = ["--images", study.images, "--predictions", *study.predictions]
-    options = {"table_5_1": {"study": "thesis"}, "table_5_1_honest": {"study": "thesis"}}
-    for name, wanted in options.items():
-        _run(folder, "table", name, "--runs", runs, "--options", json.dumps(wanted))
-    _run(folder, "table", "table_flattery", "--runs", runs, "--options", json.dumps({"study": "thesis"}))
-    _run(folder, "table", "table_neural_1", *files)
-    _run(folder, "table", "table_neural_2", *files, *of_faces)
-    _run(folder, "table", "table_neural_features", *files, *of_faces)
-    _run(folder, "claims", "--theorems", theorems, *files, *of_faces)
+    of_thesis = ["--runs", runs, "--options", '{"study": "thesis"}']
+    for words in (
+        *(["table", name, *of_thesis] for name in ("table_5_1", "table_5_1_honest", "table_flattery")),
+        ["table", "table_neural_1", *files],
+        *(["table", name, *files, *of_faces] for name in ("table_neural_2", "table_neural_features")),
+        ["claims", "--theorems", theorems, *files, *of_faces],
+    ):
+        assert main([*map(str, words), "--out-dir", str(folder / "tables")]) == 0
     return folder
-
-
-def _joined(paths: list[Path | None], target: Path) -> None:
-    pl.concat([pl.read_parquet(path) for path in paths if path is not None], how="diagonal_relaxed").write_parquet(
-        target
-    )
-
-
-def _run(folder: Path, *words: object) -> None:
-    assert main([*map(str, words), "--out-dir", str(folder / "tables")]) == 0
 
 
 _NUMBER = r"[+−]\d\.\d{4}(?!\d)"
