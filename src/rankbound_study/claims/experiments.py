@@ -70,16 +70,11 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | 
 
 
 class Varied(NamedTuple):
-    """A variant of a loss and bounding."""
+    """A variant of a loss and bounding; its `size` is the number in its name."""
 
-    variant: str
+    size: str
     loss: str
     bounding: str
-
-    @property
-    def size(self) -> str:
-        """The number in the variant's name."""
-        return self.variant.lstrip(ascii_lowercase)
 
 
 @shape
@@ -89,7 +84,7 @@ def variants(evidence: Evidence, experiment: str, dataset: str) -> Mapping[Varie
     found = varied.variants(evidence, experiment, column)
     usual = varied.usual_beside(evidence, column, pl.concat(found.values()))
     return {
-        Varied(name, *training): varied.paired(rows, usual, training)
+        Varied(name.lstrip(ascii_lowercase), *training): varied.paired(rows, usual, training)
         for name, rows in found.items()
         for training in varied.trainings(rows)
     }

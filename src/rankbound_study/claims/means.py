@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -101,27 +101,17 @@ def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
     return Ruling(verdict, family.facts({"quotients": ", ".join(texts), "flat": FLAT}), most, n=len(family))
 
 
-class OnLoss(NamedTuple):
-    """A loss on a data set of ratings."""
-
-    column: DataSet
-    loss: str
-
-    def __str__(self) -> str:
-        return f"{judge(self.loss)} on {self.column}"
-
-
 @shape
-def popularity_minus_trained(evidence: Evidence) -> tuple[Mapping[OnLoss, Contrast], Facts]:
+def popularity_minus_trained(evidence: Evidence) -> tuple[Mapping[str, Contrast], Facts]:
     """Return popularity minus the best bounding of every loss by validation, on every data set of ratings."""
-    found: dict[OnLoss, Contrast] = {}
+    found: dict[str, Contrast] = {}
     texts: dict[DataSet, list[str]] = {}
     for column in [column for column in evidence.data_sets if column.sampled]:
         for loss, (of_loss, system) in beside_popularity(evidence, column).items():
             if system is not None:
                 both = of_loss.pair(COUNT, system)
                 enough(len(both.units), f"of {column} with a score of popularity")
-                one = found[OnLoss(column, loss)] = contrast(both)
+                one = found[f"{judge(loss)} on {column}"] = contrast(both)
                 texts.setdefault(column, []).append(f"{one} ({judge(loss)})")
     if not found:
         raise MissingEvidence("no honest runs of popularity beside trained models: add it to controls in config.yaml")

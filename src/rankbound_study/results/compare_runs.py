@@ -25,7 +25,6 @@ KEYS = (
 
 _NUMBERS = ("nsr_train", "nsr_test", "fold", "seed")
 
-Key = Mapping[str, Any]
 Choice = Mapping[str, str]  # filters on the rows of a runs table
 
 
@@ -106,7 +105,7 @@ def parse_choice(texts: Sequence[str], flag: str) -> dict[str, str]:
     return choice
 
 
-def selected(runs: pl.DataFrame, choice: Key, name: str) -> pl.DataFrame:
+def selected(runs: pl.DataFrame, choice: Mapping[str, Any], name: str) -> pl.DataFrame:
     """Return the rows with the values of `choice`; if there are none, a ConfigError lists the existing values."""
     for key, value in choice.items():
         is_number = key in _NUMBERS and str(value).lstrip("-").isdigit()
@@ -160,7 +159,7 @@ def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same: bool) 
             + ": choose with --a KEY=VALUE and --b KEY=VALUE"
         )
 
-    def rows(frame: pl.DataFrame, key: Key) -> pl.DataFrame:
+    def rows(frame: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
         return frame.filter(*(pl.col(name).eq_missing(pl.lit(key[name], dtype=frame.schema[name])) for name in KEYS))
 
     cells = []
