@@ -343,51 +343,45 @@ class Remedy(NamedTuple):
     log_lift: Estimate
 
 
-Measured = tuple[pl.DataFrame, pl.DataFrame, varied.Training]
-"""The rows and epochs of several trainings, and one of them."""
-
-
 def _remedies(evidence: Evidence, column: DataSet) -> dict[str, Remedy]:
-    """Return other gains of the sigmoid, and other starts, by name."""
-    usual = evidence.cell(column).select(*KEY, LOSS).collect()
-    norms = evidence.epochs_of(column).collect()
-    own: tuple[Measured, Measured] = (usual, norms, BOUNDED), (usual, norms, PLAIN)
-    found = {}
+    """Compare other gains of the sigmoid, and other starts, with the study's own trainings, by name.
+
+    All are in the same folds and under the same seeds.
+    """
+    own, own_norms = evidence.cell(column).select(*KEY, LOSS).collect(), evidence.epochs_of(column).collect()
+    # Rows and epochs of the bounded loss with the remedy, its name, and those of the unbounded loss.
+    tried = {}
     for experiment in ("gains", "starts"):
         epochs = evidence.variants(experiment, column, of_epochs=True)
         for name, rows in varied.variants(evidence, experiment, column).items():
             if name not in epochs:
                 raise MissingEvidence(f"the experiment {experiment} has no epochs of {name}, with their gradient norms")
-            read = rows, epochs[name].collect()
+            norms = epochs[name].collect()
             if experiment == "starts":
                 spread = int(name.removeprefix("s")) / 100
-                with_it = (*read, BOUNDED), (*read, PLAIN)
-                found[f"factors that start within {spread:g}"] = _remedy(*with_it, *own)
+                tried[f"factors that start within {spread:g}"] = rows, norms, BOUNDED, rows, norms
                 continue
             for bounding in rows["bounding"].unique().sort():
                 gain = bounding.removeprefix("distribution(gain=").removesuffix(")")
-                found[f"the gain {gain}"] = _remedy((*read, (LOSS, bounding)), own[1], *own)
+                tried[f"the gain {gain}"] = rows, norms, (LOSS, bounding), own, own_norms
+    found = {}
+    for name, (rows, norms, bounded, plain_rows, plain_norms) in tried.items():
+        ran = rows.select("fold", "seed").unique().sort("fold", "seed")
+        with_it, plain, usual = (one.join(ran, on=["fold", "seed"], how="semi") for one in (rows, plain_rows, own))
+        change = varied.side_by_side(with_it, plain, bounded, PLAIN).pair(*varied.SYSTEMS)
+        unbounded = varied.side_by_side(plain, usual, PLAIN).pair(*varied.SYSTEMS)
+        own_change = varied.side_by_side(usual, usual, BOUNDED, PLAIN).pair(*varied.SYSTEMS)
+        changed, unchanged = on_same_users([change, own_change])
+        more_than_half = estimate(changed - HALF * unchanged, change.drawings)
+        lifts = ran.with_columns(lift=pl.lit(0.0))
+        of_gradients = (1, norms, bounded), (-1, plain_norms, PLAIN), (-1, own_norms, BOUNDED), (1, own_norms, PLAIN)
+        for sign, measured, (loss, bounding) in of_gradients:
+            first = measured.filter(epoch=1, loss=loss, bounding=bounding).group_by("fold", "seed")
+            log_norms = first.agg(log_norm=pl.col("gradient_norm").mean().log())
+            lifts = lifts.join(log_norms, on=["fold", "seed"]).with_columns(pl.col("lift") + sign * pl.col("log_norm"))
+            lifts = lifts.drop("log_norm")
+        if len(lifts) < 2:
+            raise MissingEvidence(f"{len(lifts)} trainings have gradient norms in the first epoch; a test takes two")
+        log_lift = over_units(lifts["lift"].to_numpy())
+        found[name] = Remedy(contrast(change), contrast(unbounded), more_than_half, log_lift)
     return found
-
-
-def _remedy(bounded: Measured, plain: Measured, own_bounded: Measured, own_plain: Measured) -> Remedy:
-    """Compare bounded and unbounded with a remedy to those without it, in the same folds and under the same seeds."""
-    ran = bounded[0].select("fold", "seed").unique().sort("fold", "seed")
-    (with_it, without), (plain_rows, usual) = (
-        [one[0].join(ran, on=["fold", "seed"], how="semi") for one in both]
-        for both in ((bounded, own_bounded), (plain, own_plain))
-    )
-    change = varied.side_by_side(with_it, plain_rows, bounded[2], plain[2]).pair(*varied.SYSTEMS)
-    unbounded = varied.side_by_side(plain_rows, usual, plain[2], PLAIN).pair(*varied.SYSTEMS)
-    own_change = varied.side_by_side(without, usual, BOUNDED, PLAIN).pair(*varied.SYSTEMS)
-    changed, unchanged = on_same_users([change, own_change])
-    lifts = ran.with_columns(lift=pl.lit(0.0))
-    for sign, (_, epochs, (loss, bounding)) in ((1, bounded), (-1, plain), (-1, own_bounded), (1, own_plain)):
-        first = epochs.filter(epoch=1, loss=loss, bounding=bounding).group_by("fold", "seed")
-        norms = first.agg(log_norm=pl.col("gradient_norm").mean().log())
-        lifts = lifts.join(norms, on=["fold", "seed"]).with_columns(pl.col("lift") + sign * pl.col("log_norm"))
-        lifts = lifts.drop("log_norm")
-    if len(lifts) < 2:
-        raise MissingEvidence(f"{len(lifts)} trainings have gradient norms in the first epoch; a test takes two")
-    more_than_half = estimate(changed - HALF * unchanged, change.drawings)
-    return Remedy(contrast(change), contrast(unbounded), more_than_half, over_units(lifts["lift"].to_numpy()))
