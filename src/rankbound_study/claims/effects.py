@@ -42,17 +42,7 @@ from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.results.scores import read_trainings, scores_of_runs, untrained_counts
 from rankbound_study.results.study_files import StudyFiles, scan_runs, schema
-from rankbound_study.vocabulary import (
-    AFFINE,
-    BOUNDED,
-    BOUNDINGS,
-    HONEST,
-    JUDGED_BY,
-    LOSSES,
-    SELECTIONS,
-    UNBOUNDED,
-    VARIANT,
-)
+from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED, VARIANT
 
 KINDS = {"affine": AFFINE, "distribution": tuple(name for name in BOUNDED if name not in AFFINE)}
 """Bounds by what they do to a list: affine ones weigh it, the others reshape its loss."""
@@ -238,7 +228,7 @@ def replicas_table(evidence: Evidence) -> pl.DataFrame:
                 known.append((SAME_LOSS, one, other, evidence.pair(Cell(loss, one, column, judge(loss)), other)))
         same = {other for *_, other, both in known if np.array_equal(both.a, both.b, equal_nan=True)}
         known = [row for row in known if row[2] not in same]
-        for bounding in [name for name in BOUNDINGS if name not in same]:
+        for bounding in [name for name in (UNBOUNDED, *BOUNDED) if name not in same]:
             with suppress(MissingEvidence):
                 found = evidence.scores(judge(loss), loss, column)
                 halves = of_halves(found.pair(bounding, bounding)) if bounding in found.systems else None
