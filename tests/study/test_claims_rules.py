@@ -13,11 +13,11 @@ from rankbound.compare.scores import Pair, PairedScores, per_unit
 from rankbound.compare.statistics import Estimate, over_trainings
 from rankbound_study.claims import lists, registry, verdicts
 from rankbound_study.claims.effects import resampled_means
-from rankbound_study.claims.evidence import Cell, Contrast, contrast, estimate
+from rankbound_study.claims.evidence import Cell, Contrast, estimate
 from rankbound_study.claims.lists import PEARSON, SPEARMAN, correlation, distance
 from rankbound_study.claims.rules import REACH, RULES, Family, Sample, collapsed, sample_of_most, share_of, together
 from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, order_kept
-from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Ruling
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims import Claims
 from tests.library.refusals import problems
@@ -81,8 +81,8 @@ class TestResamples:
         pairs = {cell: evidence.pair(cell) for cell in evidence.cells(["AP"])}
         found = resampled_means(pairs)
         for number, one in enumerate(pairs.values()):
-            assert found[:, number].mean() == pytest.approx(contrast(one).mean, abs=5e-4)
-            ratio = found[:, number].std() / contrast(one).standard_error
+            assert found[:, number].mean() == pytest.approx(Contrast.of(one).mean, abs=5e-4)
+            ratio = found[:, number].std() / Contrast.of(one).standard_error
             assert 0.7 < ratio < math.sqrt(3) * 1.2
 
     def test_readings_of_one_source_share_topics(self) -> None:
@@ -104,8 +104,8 @@ class TestContrasts:
         # The affine boundings of nRBP are one training: one that scores higher does not stand for all.
         evidence = drawn(study(of_bounded(0.03, of="nRBP", bounding="min-max", nsr=2)))
         cell = Cell("nRBP", "min-max", DataSet("movielens", 2), "nRBP(p=0.95)")
-        assert contrast(evidence.pair(cell)).mean == pytest.approx(0.01, abs=1e-3)
-        assert contrast(evidence.pair(cell, "expectation")).mean == pytest.approx(0.03, abs=1e-3)
+        assert Contrast.of(evidence.pair(cell)).mean == pytest.approx(0.01, abs=1e-3)
+        assert Contrast.of(evidence.pair(cell, "expectation")).mean == pytest.approx(0.03, abs=1e-3)
         assert str(cell) == "nRBP with affine bounding on MovieLens at ratio 2"
 
     def test_neither_rounding_nor_one_training_shows_anything(self) -> None:
@@ -329,10 +329,10 @@ def pair_of(drawn: np.ndarray) -> Pair:
 
 def test_a_contrast_knows_its_parts() -> None:
     random = np.random.default_rng(2)
-    many = [contrast(pair_of(differences(random, 100, 5))) for _ in range(300)]
+    many = [Contrast.of(pair_of(differences(random, 100, 5))) for _ in range(300)]
     assert {(one.n, one.seeds) for one in many} == {(100, 5)}
     assert np.mean([one.training_variance for one in many]) == pytest.approx(OF_TRAININGS**2 / FOLDS / 5, rel=0.1)
-    one_seed = contrast(pair_of(differences(random, 100, 1)))
+    one_seed = Contrast.of(pair_of(differences(random, 100, 1)))
     assert (one_seed.training_variance, one_seed.seeds) == (0.0, 1)
     assert Sample.of(one_seed, MARGIN).of_topics == pytest.approx(one_seed.standard_error**2)
     of_most = sample_of_most(dict(enumerate(many[:5])))
@@ -344,7 +344,7 @@ def test_only_inconclusive_claims_have_a_sample(tmp_path) -> None:  # type: igno
     decided = {"T46": INCONCLUSIVE, "T45": CONFIRMED, "T21": INCONCLUSIVE}
     samples = {"T46": true_sample(100, 4), "T45": true_sample(100, 4), "T21": true_sample(10**6, 8)}
     table = verdicts.frame(
-        (one, Verdict(decided.get(one.id, CONFIRMED), "Because.", sample=samples.get(one.id)))
+        (one, Ruling(decided.get(one.id, CONFIRMED), reason="Because.", sample=samples.get(one.id)))
         for one in registry.claims()
     )
     table.write_csv(tmp_path / f"{verdicts.NAME}.csv")

@@ -69,7 +69,7 @@ def test_the_registry_has_groups_deciders_sentences_and_known_rules() -> None:
     assert "empirical" not in {claim.kind for claim in CLAIMS if claim.group == of_group[-1]}
     assert set(registry.deciders()) == {claim.id for claim in CLAIMS}
     with pytest.raises(ValueError, match="T03 is decided twice"):
-        registry.decides("T03")(lambda evidence: verdicts.Verdict(verdicts.CONFIRMED, "again"))
+        registry.decides("T03")(lambda evidence: verdicts.Ruling(verdicts.CONFIRMED))
     assert all(claim.reason and claim.statistic for claim in CLAIMS)
     with pytest.raises(KeyError, match="some rise"):
         registry.decide_by_shape(Evidence("thesis"), "differences", "some rise")
@@ -96,9 +96,9 @@ def test_the_section_counts_and_shows_all(folder: Path, tmp_path: Path) -> None:
 
 def test_claims_of_a_source_begin_with_refuted_ones_and_damage_is_named(folder: Path, tmp_path: Path) -> None:
     (block,) = Claims.read(folder).of_source("T")
-    verdicts = [row[2].text for row in block.rows]
+    found = [row[2].text for row in block.rows]
     order = [verdicts.REFUTED, verdicts.INCONCLUSIVE, verdicts.CONFIRMED, verdicts.NOT_TESTABLE, verdicts.NOT_RUN]
-    assert verdicts == sorted(verdicts, key=order.index)
+    assert found == sorted(found, key=order.index)
     assert {row[0].text for row in block.rows} == {claim.id for claim in CLAIMS if claim.id.startswith("T")}
     text = (folder / "table_claims.csv").read_text("utf-8")
     (tmp_path / "table_claims.csv").write_text(text.replace(",confirmed,", ",sure,", 1), "utf-8")
@@ -111,7 +111,7 @@ def test_numbers_are_short_and_texts_cannot_break_the_forms() -> None:
     assert numbers == ["0.0123", "−0.5", "0", "12346", "1.2e−05"]
     claim = registry.Claim("T01", "bounds", "seed", "a | b & c_d 100%", "", "theorem")
     table = verdicts.frame(
-        [(claim, verdicts.Verdict(verdicts.REFUTED, r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))]
+        [(claim, verdicts.Ruling(verdicts.REFUTED, reason=r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))]
     )
     assert r"a \| b & c_d" in claims.texts(table).markdown
     assert r"a | b \& c\_d 100\%" in claims.texts(table).latex

@@ -50,7 +50,7 @@ from rankbound.compare import PairedScores
 from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import mean_of_known, per_unit
 from rankbound_study.claims import varied
-from rankbound_study.claims.evidence import KEY, Evidence, adjusted_p_values, contrast, is_distinct, judge
+from rankbound_study.claims.evidence import KEY, Contrast, Evidence, adjusted_p_values, is_distinct, judge
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import GRADED, DataSet
@@ -121,7 +121,7 @@ def compared(scores: PairedScores, system: str, reference: str) -> dict[str, obj
     pair = scores.pair(system, reference)
     if len(pair.units) < 2:
         return row
-    found = contrast(pair)
+    found = Contrast.of(pair)
     row |= zip(("difference", "low", "high", "p_value"), (*found.measured, found.p_value()), strict=True)
     return row
 
@@ -311,7 +311,7 @@ def orders_table(evidence: Evidence) -> pl.DataFrame:
                 means = [np.asarray(np.nanmean(of.matrix, axis=0)).round(12) for of in (plain, bounded)]
                 first, second = np.triu_indices(len(plain.systems), 1)
                 inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
-                tests = [[contrast(of.pair(*two)) for of in (plain, bounded)] for two in pairs]
+                tests = [[Contrast.of(of.pair(*two)) for of in (plain, bounded)] for two in pairs]
                 exchanged = adjusted({two: varied.p_exchanged(both) for two, both in zip(pairs, tests, strict=True)})
                 changed = np.array(list(exchanged.values())) <= LEVEL
                 differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in both] for both in tests]).T
@@ -444,7 +444,7 @@ def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[st
             row[f"test_picked_{metric}"] = max(_mean(by["test"][name].filter(**of), metric) for name in rates)
             if training != WINNER and len(winner):
                 scores = scores_of_runs(pl.concat([winner, own]), metric, by=("loss", "bounding"))
-                measured = contrast(scores.pair(*map(" / ".join, (WINNER, training)))).measured
+                measured = Contrast.of(scores.pair(*map(" / ".join, (WINNER, training)))).measured
                 row |= zip((f"{metric}_{name}" for name in ("behind", "low", "high")), measured, strict=True)
         yield row
 

@@ -36,7 +36,7 @@ import rankbound as rb
 from rankbound.compare import Pair
 from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import Estimate, draws, over_units, percentiles
-from rankbound_study.claims.evidence import KEY, Cell, Evidence, contrast, is_distinct, judge, kept_units, repeats
+from rankbound_study.claims.evidence import KEY, Cell, Contrast, Evidence, is_distinct, judge, kept_units, repeats
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.data_sets import DataSet, SampledName
@@ -163,7 +163,7 @@ class Effects:
                 cell = Cell(loss, bounding, column, judge(loss))
                 with suppress(MissingEvidence):
                     self.pairs[cell] = evidence.pair(cell)
-        self.contrasts = {cell: contrast(one) for cell, one in self.pairs.items()}
+        self.contrasts = {cell: Contrast.of(one) for cell, one in self.pairs.items()}
 
     def means(self) -> Iterator[tuple[str, str, Pooled]]:
         """Yield a kind of bounds, a loss (or `EVERY`), and their mean effect, for groups of two or more cells."""
@@ -235,7 +235,7 @@ def replicas_table(evidence: Evidence) -> pl.DataFrame:
                 if halves is not None:
                     known.append((OTHER_SEEDS, bounding, bounding, halves))
         for replicas, one, other, both in known:
-            contrasted, topics = contrast(both), over_units(both.differences).interval()
+            contrasted, topics = Contrast.of(both), over_units(both.differences).interval()
             names = (replicas, *column, loss, one, other, judge(loss))
             rows.append((*names, *contrasted.measured, *topics, contrasted.n))
     return pl.DataFrame(rows, schema=REPLICA_COLUMNS, orient="row")

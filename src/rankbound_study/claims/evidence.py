@@ -10,7 +10,7 @@ is the reading in which a label of 1 is relevant, which fits the printed numbers
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -25,8 +25,7 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.comparison import LEVEL, TIE
 from rankbound.compare.scores import Floats, Integers, Mask, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import Estimate, corrected, over_trainings, over_units, seed_deviation
-from rankbound.texts import quantity
-from rankbound_study.claims.verdicts import MissingEvidence, Untrained
+from rankbound_study.claims.verdicts import MissingEvidence, Untrained, enough, some_trained
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.results.scores import JOB, read_trainings, scores_of_runs
 from rankbound_study.results.study_files import scan_runs, schema, signed
@@ -103,6 +102,23 @@ class Contrast(Estimate):
     training_variance: float = 0.0
     seeds: int = 1
     is_repeated: bool = True
+
+    @classmethod
+    def of(cls, pair: Pair) -> "Contrast":
+        """Return the difference of the two."""
+        return cls.of_differences(pair.a - pair.b, pair.drawings, pair.metric)
+
+    @classmethod
+    def of_differences(cls, differences: Floats, drawings: Integers | None = None, metric: str = "") -> "Contrast":
+        """Return the mean of differences `(n_units, n_folds, n_seeds)` in a metric."""
+        trained = any_over(np.isfinite(differences), 0)
+        seeds = int(any_over(trained, 0).sum())
+        variance = seed_deviation(differences) ** 2 * any_over(trained, 1).sum() / max(trained.sum(), 1)
+        known = float(variance) if np.isfinite(variance) else 0.0
+        repeated = over_trainings(differences, drawings) is not None
+        found = estimate(differences, drawings)
+        moments = found.mean, found.standard_error, found.degrees_of_freedom
+        return cls(*moments, smallest_effect(metric), len(differences), known, seeds, repeated)
 
     @property
     def measured(self) -> tuple[float, float, float]:
@@ -372,7 +388,7 @@ class Evidence:
 
     def contrasts(self, of: Iterable[Cell]) -> dict[Cell, Contrast]:
         """Return every cell's difference from the unbounded loss."""
-        return {cell: contrast(one) for cell, one in self.pairs(of).items()}
+        return {cell: Contrast.of(one) for cell, one in self.pairs(of).items()}
 
     def pair(self, cell: Cell, other: str = UNBOUNDED) -> Pair:
         """Pair the scores of a cell with those of another bounding of its loss.
@@ -430,12 +446,6 @@ def judge(loss: str) -> str:
     return JUDGED_BY.get(loss, loss)
 
 
-def some_trained(those: Collection[object], what: str) -> None:
-    """Raise Untrained if there are none of those that did train."""
-    if not those:
-        raise Untrained(f"No {what} trained on these data, so that no scores are left to compare")
-
-
 def is_distinct(loss: str, bounding: str, standing: str = AFFINE[0]) -> bool:
     """Return False if a bounding repeats another one of its loss, in whose cell both are.
 
@@ -455,35 +465,6 @@ def place(found: PairedScores, system: str, what: str) -> int:
     if system not in found.systems:
         raise MissingEvidence(f"no honest runs of {what}")
     return list(found.systems).index(system)
-
-
-def enough(count: int, what: str) -> None:
-    """Raise MissingEvidence for fewer than two topics."""
-    if count < 2:
-        raise MissingEvidence(f"{quantity(count, 'topic')} {what}; a test takes two")
-
-
-def contrast(of: Pair) -> Contrast:
-    """Return the difference of the two."""
-    return contrast_of(of.a - of.b, of.drawings, of.metric)
-
-
-def contrast_of(differences: Floats, drawings: Integers | None = None, metric: str = "") -> Contrast:
-    """Return the mean of differences `(n_units, n_folds, n_seeds)` in a metric."""
-    trained = any_over(np.isfinite(differences), 0)
-    seeds = int(any_over(trained, 0).sum())
-    variance = seed_deviation(differences) ** 2 * any_over(trained, 1).sum() / max(trained.sum(), 1)
-    known = float(variance) if np.isfinite(variance) else 0.0
-    repeated = over_trainings(differences, drawings) is not None
-    measured = vars(estimate(differences, drawings))
-    return Contrast(
-        **measured,
-        margin=smallest_effect(metric),
-        n=len(differences),
-        training_variance=known,
-        seeds=seeds,
-        is_repeated=repeated,
-    )
 
 
 def estimate(differences: Floats, drawings: Integers | None = None) -> Estimate:
@@ -527,7 +508,7 @@ def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
             if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
                 both = scores.pair(bounding, UNBOUNDED)
                 if len(both.units) > 1:
-                    found = contrast(both)
+                    found = Contrast.of(both)
                     row |= {"change": found.mean, "change_margin": half_width(found), "p_value": found.p_value()}
             rows.append(row)
     return pl.DataFrame(rows, schema=COLUMNS)

@@ -9,6 +9,7 @@ with it as well as without: a gain that leaves the sigmoid as it was is none, no
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from string import ascii_lowercase
 from typing import NamedTuple
@@ -23,31 +24,18 @@ from rankbound.compare.statistics import Estimate, over_units
 from rankbound.losses.sampled import warp_penalty, warp_rank
 from rankbound_study.claims import varied
 from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
-from rankbound_study.claims.evidence import (
-    COLLAPSE,
-    KEY,
-    MOVIELENS,
-    MQ2008,
-    Cell,
-    Contrast,
-    Evidence,
-    contrast,
-    contrast_of,
-    estimate,
-    is_distinct,
-    judge,
-)
+from rankbound_study.claims.evidence import COLLAPSE, KEY, MOVIELENS, MQ2008, Cell, Contrast, Evidence, is_distinct
 from rankbound_study.claims.means import on_same_users
 from rankbound_study.claims.registry import decides, shape
 from rankbound_study.claims.rules import HALF, RULES, Family, Key, Sample, adjusted, among, by_p, share_of, together
-from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, Verdict, each_way, holds
+from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, each_way, holds
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.vocabulary import LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import JUDGED_BY, UNBOUNDED
 
 
 @decides("T20")
-def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | Verdict:
+def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling:
     """Decide by the mean of all losses with 64 factors minus 16, and by losses that exchange places between sizes.
 
     The study's own size, 32 factors, lies between both.
@@ -57,11 +45,11 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | 
     usual = varied.usual_beside(evidence, column, pl.concat(found.values()))
     sizes = [one for one in (found.get("f16"), usual, found.get("f64")) if one is not None]
     if len(sizes) < 3:
-        return Verdict(INCONCLUSIVE, f"{len(sizes)} of 3 sizes have scores: a trend takes all of them.")
+        return Ruling(INCONCLUSIVE, reason=f"{len(sizes)} of 3 sizes have scores: a trend takes all of them.")
     key = ("topic", "fold", "seed", "drawing")
     means = [rows.group_by(key).agg(pl.col("nDCG").fill_nan(None).mean()).sort(key) for rows in sizes]
     of_sizes = pl.concat(rows.with_columns(size=pl.lit(str(place))) for place, rows in enumerate(means))
-    gain = contrast(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
+    gain = Contrast.of(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
     order = varied.order_kept(sizes, "nDCG")
     texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
     verdict = together(by_p(gain.p_above(0.0), gain.p_below(gain.margin)), order.verdict)
@@ -127,7 +115,7 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     return Ruling(verdict, family.facts(facts), len(family.higher) / len(family), n=len(family))
 
 
-JUDGES = tuple(judge(loss) for loss in LOSSES)
+JUDGES = tuple(JUDGED_BY.values())
 
 
 @decides("T49")
@@ -138,16 +126,19 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     than what matters and the other is not decides nothing.
     """
     column, trained_at, pairs = _at_both_ratios(evidence)
-    own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
+    own, other = ({key: Contrast.of(both[place]) for key, both in pairs.items()} for place in (0, 1))
     of_both = _states({(place, key): one for place, of in enumerate((own, other)) for key, one in of.items()})
     by_ratio = {key: (of_both[0, key], of_both[1, key]) for key in pairs}
     # Over the same users, folds and seeds.
     changes = Family(
-        {key: contrast_of(np.diff(on_same_users(both), axis=0)[0], both[0].drawings) for key, both in pairs.items()}
+        {
+            key: Contrast.of_differences(np.diff(on_same_users(both), axis=0)[0], both[0].drawings)
+            for key, both in pairs.items()
+        }
     )
     turned = [key for key in changes.shown(lambda one: one.p_value()) if len(set(by_ratio[key])) > 1]
     found = evidence.contrasts(evidence.cells(metrics=JUDGES))
-    on_own = {cell: cell._replace(metric=judge(cell.loss)) for cell in found}
+    on_own = {cell: cell._replace(metric=JUDGED_BY[cell.loss]) for cell in found}
     states = _states(found)
     by_metric = {cell: (states[own_cell], states[cell]) for cell, own_cell in on_own.items() if cell != own_cell}
     # Halved: at most one of the two orders of signs can reach the level where signs are not opposite.
@@ -181,7 +172,8 @@ def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[varied.Train
     for loss, bounding in (one for one in varied.trainings(both[0]) if one[1] != UNBOUNDED):
         where = f"as bounding of {loss}, at both ratios"
         higher, usual = (
-            varied.pair_in(of.filter(loss=loss), judge(loss), "bounding", (bounding, UNBOUNDED), where) for of in both
+            varied.pair_in(of.filter(loss=loss), JUDGED_BY[loss], "bounding", (bounding, UNBOUNDED), where)
+            for of in both
         )
         found[loss, bounding] = usual, higher
     if not found:
@@ -228,7 +220,7 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
         rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, PRECISION, "AP").collect()
         where = f"on lists of {column} longer than {PLACES}"
         both = [varied.pair_in(rows, metric, "loss", (SPREAD, FIRST), where) for metric in (PRECISION, "AP")]
-        one, ap = map(contrast, both)
+        one, ap = map(Contrast.of, both)
         precision[column] = one
         texts.append(f"{one} in precision at 10 ({one.range}) and {ap} in average precision on {column}")
     family = Family(precision)
@@ -259,7 +251,7 @@ def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: st
     if (loss, UNBOUNDED) not in picked or not others:
         raise MissingEvidence(f"the experiment {experiment} has no {loss} loss beside others: see config.yaml")
     best, where = varied.picked_rows(rows, picked), f"of {column} in the experiment {experiment}"
-    return {Other(one, column): contrast(varied.pair_in(best, metric, "loss", (loss, one), where)) for one in others}
+    return {Other(one, column): Contrast.of(varied.pair_in(best, metric, "loss", (loss, one), where)) for one in others}
 
 
 @shape
@@ -286,18 +278,18 @@ PLAIN, BOUNDED = (LOSS, UNBOUNDED), (LOSS, "distribution")
 
 
 @decides("T27")
-def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
+def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling:
     """Decide by whether every remedy that lifts the gradient at the start removes more than half of the drop.
 
     Confirmed if it is shown of all of them, and that no collapse remains; refuted if one keeps more than half (Holm).
     """
     evidence = evidence.of_all_trainings()
     column = varied.column_of(evidence, "starts")
-    drop = contrast(evidence.pair(Cell(*BOUNDED, column, LOSS)))
+    drop = Contrast.of(evidence.pair(Cell(*BOUNDED, column, LOSS)))
     changes_by = f"Distribution bounding changes mean nDCG by {drop} on {column}"
-    statistic = "mean nDCG, bounded minus unbounded"
+    undecided = Ruling(INCONCLUSIVE, {}, *drop.measured, drop.n, statistic="mean nDCG, bounded minus unbounded")
     if drop.p_below(-COLLAPSE) > LEVEL:
-        return Verdict(INCONCLUSIVE, f"{changes_by}: no drop to explain.", statistic, *drop.measured, n=drop.n)
+        return replace(undecided, reason=f"{changes_by}: no drop to explain.")
     tried = _remedies(evidence, column)
     lifts = adjusted({name: one.log_lift.p_above(0.0) for name, one in tried.items()})
     harmful = [name for name, one in tried.items() if one.unbounded.p_above(-COLLAPSE) > LEVEL]
@@ -315,7 +307,7 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
         if those
     )
     if not lifting:
-        return Verdict(INCONCLUSIVE, f"{changes_by}{idle}.", statistic, *drop.measured, n=drop.n)
+        return replace(undecided, reason=f"{changes_by}{idle}.")
     changes = ", ".join(
         f"{one.change} with {name} (gradient times {np.exp(one.log_lift.mean):.2g})" for name, one in lifting.items()
     )
@@ -372,7 +364,7 @@ def _remedies(evidence: Evidence, column: DataSet) -> dict[str, Remedy]:
         unbounded = varied.side_by_side(plain, usual, PLAIN).pair(*varied.SYSTEMS)
         own_change = varied.side_by_side(usual, usual, BOUNDED, PLAIN).pair(*varied.SYSTEMS)
         changed, unchanged = on_same_users([change, own_change])
-        more_than_half = estimate(changed - HALF * unchanged, change.drawings)
+        more_than_half = Contrast.of_differences(changed - HALF * unchanged, change.drawings)
         lifts = ran.with_columns(lift=pl.lit(0.0))
         of_gradients = (1, norms, bounded), (-1, plain_norms, PLAIN), (-1, own_norms, BOUNDED), (1, own_norms, PLAIN)
         for sign, measured, (loss, bounding) in of_gradients:
@@ -383,5 +375,5 @@ def _remedies(evidence: Evidence, column: DataSet) -> dict[str, Remedy]:
         if len(lifts) < 2:
             raise MissingEvidence(f"{len(lifts)} trainings have gradient norms in the first epoch; a test takes two")
         log_lift = over_units(lifts["lift"].to_numpy())
-        found[name] = Remedy(contrast(change), contrast(unbounded), more_than_half, log_lift)
+        found[name] = Remedy(Contrast.of(change), Contrast.of(unbounded), more_than_half, log_lift)
     return found

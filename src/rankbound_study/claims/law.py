@@ -36,10 +36,10 @@ from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import SYSTEM, Floats, any_over, scores_of_frame
 from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.effects import resampled_means
-from rankbound_study.claims.evidence import OF_LISTS, Cell, Contrast, Evidence, contrast, enough, judge, place
+from rankbound_study.claims.evidence import OF_LISTS, Cell, Contrast, Evidence, judge, place
 from rankbound_study.claims.rules import FLAT, adjusted, among, by_p
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
-from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, enough
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.reader import FoldedLists
 from rankbound_study.results.study_files import schema, signed
@@ -110,7 +110,7 @@ class Effect:
     @cached_property
     def contrast(self) -> Contrast:
         """The effect."""
-        return contrast(self.pair)
+        return Contrast.of(self.pair)
 
     def __str__(self) -> str:
         return f"{self.cell.loss} with {self.cell.bounding} on {self.cell.column.label}"
@@ -328,9 +328,9 @@ def outcomes(law: Law) -> Iterator[Outcome]:
             (low, high), slope, intercept = SLOPES, _with_range(*_of(line, "slope")), _of(line, "intercept")
             region = f"The slope over these cells lies between {signed(low)} and {signed(high)}"
             held = low <= line["slope"] <= high and _side(line) < 0
-            yield Outcome(f"{region}, and its interval excludes zero.", holds(held), f"{slope}.")
-            held = intercept[1] <= 0 <= intercept[2]
-            yield Outcome("The intercept's interval contains zero.", holds(held), f"{_with_range(*intercept)}.")
+            yield Outcome(f"{region}, and its interval excludes zero.", each_way(held, not held), f"{slope}.")
+            outcome = each_way(intercept[1] <= 0 <= intercept[2], not intercept[1] <= 0 <= intercept[2])
+            yield Outcome("The intercept's interval contains zero.", outcome, f"{_with_range(*intercept)}.")
         falls = []
         for (loss, column), places in _curves(law, EXPERIMENT).items():
             expected = (0.0,) if loss != PAIRWISE else (-1.0,) if column.sampled else (-1.0, -0.5)
@@ -352,7 +352,7 @@ def outcomes(law: Law) -> Iterator[Outcome]:
             ]
             found = f"{mean:.4f}; beyond {TOLERANCE:g}: {len(beyond)}{among(beyond)}."
             held = mean < NOTHING and not beyond
-            yield Outcome(prediction, holds(held), f"Mean absolute effect of {len(flat)} cells: {found}")
+            yield Outcome(prediction, each_way(held, not held), f"Mean absolute effect of {len(flat)} cells: {found}")
         else:
             yield Outcome(prediction, NOT_RUN, _NO_CELL)
     for (loss, column), places in _curves(law, SECOND).items():
@@ -527,7 +527,7 @@ def _differences(evidence: Evidence, of: Prediction) -> dict[str, Contrast]:
             place(scores, name, f"{of.loss} with {name} on {column}")
         both = scores.pair(of.weights, other)
         enough(len(both.units), f"of {column} with scores of {of.loss} with {of.weights} and {other}")
-        found[other] = contrast(both)
+        found[other] = Contrast.of(both)
     return found
 
 

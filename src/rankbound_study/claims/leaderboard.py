@@ -19,7 +19,7 @@ import polars as pl
 from rankbound.compare.comparison import LEVEL, MARGIN, TIE
 from rankbound.compare.scores import SYSTEM as NAME
 from rankbound.compare.scores import Floats, Integers, Pair, any_over, per_unit, scores_of_frame
-from rankbound_study.claims.evidence import Contrast, contrast, estimate
+from rankbound_study.claims.evidence import Contrast, estimate
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.results.scores import METRICS, SYSTEM, place
 from rankbound_study.results.study_files import schema
@@ -155,7 +155,7 @@ class Board:
                 if other in (None, key) or key[1] == ORACLE or {key, other} & self.untrained.keys():
                     continue
                 if other in self.systems and len((both := self.pair(key, other)).units) > 1:
-                    known[key] = contrast(both)
+                    known[key] = Contrast.of(both)
             p_values = adjusted({key: one.p_value() for key, one in known.items()})
             alike = adjusted({key: one.p_within(self.choice.margin) for key, one in known.items()})
             found[comparison] = {

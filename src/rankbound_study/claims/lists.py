@@ -21,11 +21,11 @@ from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
 from rankbound.texts import quantity
 from rankbound_study.claims.effects import RESAMPLES
-from rankbound_study.claims.evidence import SHARE, Cell, Contrast, Evidence, contrast, enough, judge, kept_units
+from rankbound_study.claims.evidence import SHARE, Cell, Contrast, Evidence, judge, kept_units
 from rankbound_study.claims.means import ratios_named, slope_over_ratios
 from rankbound_study.claims.registry import Facts, decides, shape
 from rankbound_study.claims.rules import HALF, Family, adjusted
-from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way
+from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way, enough
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES
 
@@ -131,7 +131,7 @@ def third_with_fewest_relevant_items(evidence: Evidence, **axes: Any) -> Mapping
         relevant = _relevant(evidence, cell)
         kept = relevant <= np.quantile(relevant, 1 / 3)
         enough(int(kept.sum()), "in the third with the fewest relevant items")
-        found[cell] = contrast(kept_units(one, kept))
+        found[cell] = Contrast.of(kept_units(one, kept))
     return found
 
 
@@ -142,7 +142,7 @@ def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> tuple[Mappin
     The facts are those at both ends, by column.
     """
     every = evidence.pairs(evidence.cells(**axes))
-    found = {(cell, end): contrast(_share(one, end)) for (cell, one), end in product(every.items(), at)}
+    found = {(cell, end): Contrast.of(_share(one, end)) for (cell, one), end in product(every.items(), at)}
     points: dict[DataSet, list[str]] = {}
     for (cell, _), one in found.items():
         points.setdefault(cell.column, []).append(one.points)
@@ -168,7 +168,7 @@ def lowest_lists(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
         kept = any_over(chosen, 1)
         enough(int(kept.sum()), "in the lowest tenth of the lists")
         a, b = (np.where(chosen[:, :, None], values, np.nan) for values in (one.a, one.b))
-        found[cell] = contrast(kept_units(replace(one, a=a, b=b), kept))
+        found[cell] = Contrast.of(kept_units(replace(one, a=a, b=b), kept))
     return found
 
 

@@ -16,29 +16,15 @@ from rankbound.compare.scores import Floats, per_unit
 from rankbound.compare.statistics import Estimate, draws
 from rankbound_study.claims.comparisons import COUNT, beside_popularity
 from rankbound_study.claims.effects import RESAMPLES
-from rankbound_study.claims.evidence import (
-    CUT_OFFS,
-    MOVIELENS,
-    MQ2008,
-    Cell,
-    Contrast,
-    Evidence,
-    contrast,
-    contrast_of,
-    enough,
-    estimate,
-    judge,
-    place,
-    some_trained,
-)
+from rankbound_study.claims.evidence import CUT_OFFS, MOVIELENS, MQ2008, Cell, Contrast, Evidence, estimate, place
 from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import Facts, decides, differences, shape
 from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, adjusted, together
 from rankbound_study.claims.varied import best_bounding
-from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, MissingEvidence, Ruling, each_way
+from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way, enough, some_trained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.study_files import signed
-from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, JUDGED_BY, LOSSES, UNBOUNDED
 
 
 def _sizes(evidence: Evidence, loss: str, column: DataSet) -> tuple[np.ndarray, np.ndarray]:
@@ -69,8 +55,8 @@ def boundings_apart(
 ) -> dict[str, Contrast]:
     """Return the difference of each two boundings of a loss, in every column."""
     return {
-        named.format(loss=loss, one=one, other=other, column=column): contrast(
-            evidence.pair(Cell(loss, one, column, judge(loss)), other)
+        named.format(loss=loss, one=one, other=other, column=column): Contrast.of(
+            evidence.pair(Cell(loss, one, column, JUDGED_BY[loss]), other)
         )
         for column, loss, (one, other) in product(evidence.columns(), losses, combinations(boundings, 2))
     }
@@ -97,7 +83,7 @@ def expectation_max_is_as_expectation(evidence: Evidence) -> Ruling:
             found.append(float(quotient.std() / quotient.mean()) if usable.any() else 0.0)
         texts.append(f"{min(found):.2f} to {max(found):.2f} ({loss})")
         most = max(most, *found)
-    verdict = together(CONFIRMED if most < FLAT else INCONCLUSIVE, RULES["all are within"](family))
+    verdict = together(each_way(most < FLAT, against=False), RULES["all are within"](family))
     return Ruling(verdict, family.facts({"quotients": ", ".join(texts), "flat": FLAT}), most, n=len(family))
 
 
@@ -111,8 +97,8 @@ def popularity_minus_trained(evidence: Evidence) -> tuple[Mapping[str, Contrast]
             if system is not None:
                 both = of_loss.pair(COUNT, system)
                 enough(len(both.units), f"of {column} with a score of popularity")
-                one = found[f"{judge(loss)} on {column}"] = contrast(both)
-                texts.setdefault(column, []).append(f"{one} ({judge(loss)})")
+                one = found[f"{JUDGED_BY[loss]} on {column}"] = Contrast.of(both)
+                texts.setdefault(column, []).append(f"{one} ({JUDGED_BY[loss]})")
     if not found:
         raise MissingEvidence("no honest runs of popularity beside trained models: add it to controls in config.yaml")
     shown = "; ".join(f"{column}: {', '.join(of)}" for column, of in texts.items())
@@ -132,7 +118,7 @@ def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Rulin
         texts.append(f"{column}: {up} up and {down} down, mean change {change}")
         verdicts.append(each_way(up > HALF * len(these), bool(down) or alike > HALF * len(these)))
     highest = max(in_columns, key=lambda column: column.nsr or 0)
-    mean_ap = contrast(evidence.pair(Cell("AP", "distribution", highest, "AP")))
+    mean_ap = Contrast.of(evidence.pair(Cell("AP", "distribution", highest, "AP")))
     falls = mean_ap.p_value() <= LEVEL
     of_ap = each_way(falls and mean_ap.mean < 0, mean_ap.mean >= 0 if falls else mean_ap.is_alike)
     facts = {"cut_offs": "; ".join(texts), "mean_ap": mean_ap, "highest": highest}
@@ -147,7 +133,9 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Rul
         if evidence.trained(loss, bounding, column):
             own = _known(_slopes([evidence.values(metric, loss, column, bounding) for metric in CUT_OFFS]))
             enough(len(own), f"of {column} with a score")
-            slopes[loss, bounding, column] = contrast_of(own, evidence.scores(CUT_OFFS[0], loss, column).drawings)
+            slopes[loss, bounding, column] = Contrast.of_differences(
+                own, evidence.scores(CUT_OFFS[0], loss, column).drawings
+            )
     family = Family(slopes)
     movielens, mq2008 = ({key for key in slopes if key[2].dataset == dataset} for dataset in (MOVIELENS, MQ2008))
     some_trained(movielens and mq2008, "loss on one of them")
@@ -233,16 +221,16 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling
 
 @lru_cache(maxsize=256)
 def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_random: bool) -> Estimate:
-    found = evidence.values(judge(loss), loss, column, bounding)
+    found = evidence.values(JUDGED_BY[loss], loss, column, bounding)
     if above_random:
         n, p = (evidence.values(name, loss, column, bounding) for name in ("n", "p"))
         known = np.isfinite(found) & np.isfinite(n) & np.isfinite(p) & (p > 0)
         sizes = (of[known].astype(np.int64) for of in (n, p))
         raw, found = found[known], np.full(found.shape, np.nan)
-        found[known] = rb.bounded(judge(loss), "expectation-max").from_value(raw, *sizes)
+        found[known] = rb.bounded(JUDGED_BY[loss], "expectation-max").from_value(raw, *sizes)
     found = _known(found)
     enough(len(found), f"of {column} with a score")
-    return estimate(found, evidence.scores(judge(loss), loss, column).drawings)
+    return estimate(found, evidence.scores(JUDGED_BY[loss], loss, column).drawings)
 
 
 @decides("T47")
@@ -277,7 +265,7 @@ def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
     some_trained(boundings, f"bounding of {loss}")
     if len(boundings) < 3:  # of fewer than Friedman's test compares, all count as the best
         return boundings
-    means = [per_unit(evidence.values(judge(loss), loss, column, name)) for name in boundings]
+    means = [per_unit(evidence.values(JUDGED_BY[loss], loss, column, name)) for name in boundings]
     matrix = np.stack(means, 1)
     matrix = matrix[np.isfinite(matrix).all(1)]
     enough(len(matrix), f"of {column} with a score")
@@ -286,8 +274,8 @@ def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
     best = best_bounding(evidence, column, loss, boundings)
     if best is None:
         raise MissingEvidence(f"no validation scores of {loss} on {column}")
-    others = [Cell(loss, name, column, judge(loss)) for name in boundings if name != best]
-    beaten = Family({cell.bounding: contrast(evidence.pair(cell, best)) for cell in others}).lower
+    others = [Cell(loss, name, column, JUDGED_BY[loss]) for name in boundings if name != best]
+    beaten = Family({cell.bounding: Contrast.of(evidence.pair(cell, best)) for cell in others}).lower
     return [name for name in boundings if name not in beaten]
 
 
@@ -302,7 +290,7 @@ def scores_fall_with_the_ratio(evidence: Evidence) -> Ruling:
     """Decide by Page's trend test over the ratios, for every loss and bounding."""
     ratios = evidence.several_ratios()
     rows = {
-        (loss, bounding): _by_ratio([evidence.scores(judge(loss), loss, column) for column in ratios], bounding)
+        (loss, bounding): _by_ratio([evidence.scores(JUDGED_BY[loss], loss, column) for column in ratios], bounding)
         for loss, bounding in product(LOSSES, BOUNDINGS)
         if evidence.trained(loss, bounding, *ratios)
     }
@@ -321,10 +309,10 @@ def scores_fall_with_the_ratio(evidence: Evidence) -> Ruling:
     changes = [float((row[:, -1] - row[:, 0]).mean()) for row in rows.values()]
     texts = []
     for loss in LOSSES:
-        of_ratios = [evidence.control_scores(judge(loss), column) for column in ratios]
+        of_ratios = [evidence.control_scores(JUDGED_BY[loss], column) for column in ratios]
         if all("random" in one.systems for one in of_ratios):
             random = _by_ratio(of_ratios, "random")
-            texts.append(f"{float((random[:, 0] - random[:, -1]).mean()):.3f} in {judge(loss)}")
+            texts.append(f"{float((random[:, 0] - random[:, -1]).mean()):.3f} in {JUDGED_BY[loss]}")
     facts: dict[str, object] = {"falling": falling, "count": len(rows), "least": -max(changes), "most": -min(changes)}
     facts |= {"first": ratios[0].nsr, "last": ratios[-1].nsr, "of_random": ", ".join(texts)}
     return Ruling(each_way(falling == len(rows), bool(rising)), facts, float(np.mean(changes)), n=len(rows))
@@ -358,7 +346,7 @@ def on_same_users(differences: Sequence[Pair]) -> Floats:
 def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[DataSet]) -> Contrast:
     """Return the slope of a mean difference on the ratio, over the users with a score at every ratio."""
     slopes: Floats = np.tensordot(slope_weights(column.nsr or 0 for column in ratios), on_same_users(differences), 1)
-    return contrast_of(slopes, differences[0].drawings, differences[0].metric)
+    return Contrast.of_differences(slopes, differences[0].drawings, differences[0].metric)
 
 
 def slope_weights(places: Iterable[float]) -> Floats:
@@ -370,7 +358,7 @@ def slope_weights(places: Iterable[float]) -> Floats:
 
 
 def _pairs(evidence: Evidence, loss: str, bounding: str) -> list[Pair]:
-    return [evidence.pair(Cell(loss, bounding, column, judge(loss))) for column in evidence.several_ratios()]
+    return [evidence.pair(Cell(loss, bounding, column, JUDGED_BY[loss])) for column in evidence.several_ratios()]
 
 
 def ratios_named(evidence: Evidence) -> str:
@@ -420,7 +408,7 @@ def growth_of_scatter(evidence: Evidence) -> tuple[Mapping[tuple[str, str], Cont
     some_trained(found, "bounded loss at all ratios")
     texts = []
     for loss in LOSSES:
-        of_ratios = [evidence.values(judge(loss), loss, column) for column in ratios]
+        of_ratios = [evidence.values(JUDGED_BY[loss], loss, column) for column in ratios]
         if min(one.shape[-1] for one in of_ratios) < 2:
             continue
         between = [
@@ -428,7 +416,7 @@ def growth_of_scatter(evidence: Evidence) -> tuple[Mapping[tuple[str, str], Cont
             for one in of_ratios
         ]
         if all(np.isfinite(one).any() for one in between):
-            names = [evidence.scores(judge(loss), loss, column).units for column in ratios]
+            names = [evidence.scores(JUDGED_BY[loss], loss, column).units for column in ratios]
             growth = _growth_of_variance(_of_same_units(between, names), ratios).mean
             texts.append(f"{np.exp(growth):.2f} ({loss})")
     factors = [np.exp(one.mean) for one in found.values()]

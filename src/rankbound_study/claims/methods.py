@@ -31,7 +31,6 @@ from rankbound_study.claims.verdicts import (
     MissingEvidence,
     Ruling,
     Untrained,
-    Verdict,
     each_way,
 )
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
@@ -363,7 +362,7 @@ def _on_web10k(claim: str, *, on_training: bool = False) -> Callable[[Callable[[
 
     def register(judge: Callable[[Methods], Ruling]) -> None:
         @decides(claim)
-        def decide(evidence: Evidence) -> Ruling | Verdict:
+        def decide(evidence: Evidence) -> Ruling:
             evidence = evidence.of_all_trainings() if on_training else evidence
             try:
                 of_web10k = Methods(evidence, WEB10K)
@@ -375,7 +374,7 @@ def _on_web10k(claim: str, *, on_training: bool = False) -> Callable[[Callable[[
                 methods = Methods(evidence, QUERIES)
                 found = in_words(claim, judge(methods))
             except MissingEvidence as missing:
-                return Verdict(NOT_TESTABLE, f"{NO_ARCHIVE}, nor can other queries be tested: {missing}.")
+                return Ruling(NOT_TESTABLE, reason=f"{NO_ARCHIVE}, nor can other queries be tested: {missing}.")
             would_be = f"{NO_ARCHIVE}; on {methods.title} the same claim would be {found.verdict}"
             reason = f"{would_be}: {found.reason[0].lower()}{found.reason[1:]}"
             statistic = f"on {methods.title}: {found.statistic}"
@@ -477,7 +476,7 @@ NOT_MUCH = 0.1  # "not by much", in shares of pairs: the largest printed gain is
 
 
 @decides("N08")
-def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ruling | Verdict:
+def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ruling:
     """Compare each method on VGG16's features with the same method on pixels, on the same pairs.
 
     Refuted, too, if a gain is significantly above the limit; inconclusive if one may be.
@@ -488,7 +487,7 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Rul
         raise
     except MissingEvidence:
         reason = "The published weights of VGG16 are not available here, so no method has run on its features."
-        return Verdict(NOT_TESTABLE, reason)
+        return Ruling(NOT_TESTABLE, reason=reason)
     pixels = Methods(evidence, PIXELS)
     shared = [name for name in pixels.families if features.families.get(name, neural.CONTROL) != neural.CONTROL]
     if not shared:

@@ -19,17 +19,9 @@ from typing import Any, TypeVar
 from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence
 from rankbound_study.claims.rules import DECIDING, RULES, Family, Sample, among, collapsed, sample_of_most, together
 from rankbound_study.claims.thesis_theorems import THEOREMS
-from rankbound_study.claims.verdicts import (
-    INCONCLUSIVE,
-    NOT_RUN,
-    NOT_TESTABLE,
-    MissingEvidence,
-    Ruling,
-    Untrained,
-    Verdict,
-)
+from rankbound_study.claims.verdicts import INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, MissingEvidence, Ruling, Untrained
 
-Decider = Callable[[Evidence], Ruling | Verdict]
+Decider = Callable[[Evidence], Ruling]
 """Decides a claim: in numbers, or in words of its own where the claim's do not fit."""
 Facts = Mapping[str, object]
 Shape = TypeVar("Shape", bound=Callable[..., Mapping[Any, Contrast] | tuple[Mapping[Any, Contrast], Facts]])
@@ -117,21 +109,19 @@ def deciders() -> Mapping[str, Decider]:
     return _DECIDERS
 
 
-def decide(
-    evidence: Evidence, theorems: Mapping[str, Ruling] = MappingProxyType({})
-) -> Iterator[tuple[Claim, Verdict]]:
+def decide(evidence: Evidence, theorems: Mapping[str, Ruling] = MappingProxyType({})) -> Iterator[tuple[Claim, Ruling]]:
     """Yield every claim with its verdict; those on `theorems` are known."""
     for claim in claims():
         try:
             known = theorems.get(claim.id)
             yield claim, verdict_on(claim.id, evidence) if known is None else in_words(claim.id, known)
         except Untrained as untrained:
-            yield claim, Verdict(INCONCLUSIVE, f"{untrained}.")
+            yield claim, Ruling(INCONCLUSIVE, reason=f"{untrained}.")
         except MissingEvidence as missing:
-            yield claim, Verdict(NOT_RUN, str(missing))
+            yield claim, Ruling(NOT_RUN, reason=str(missing))
 
 
-def verdict_on(claim: str, evidence: Evidence) -> Verdict:
+def verdict_on(claim: str, evidence: Evidence) -> Ruling:
     """Decide one claim; the reason counts the cells that are left out because they did not train.
 
     Raises:
@@ -148,7 +138,7 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
         raise
     if verdict.verdict == NOT_TESTABLE:
         _require_trained(decider, evidence)
-    verdict = in_words(claim, verdict) if isinstance(verdict, Ruling) else verdict
+    verdict = in_words(claim, verdict)
     if not evidence.left_out:
         return verdict
     count, names = len(evidence.left_out), among(sorted(evidence.left_out))
@@ -156,14 +146,16 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
     return replace(verdict, reason=f"{verdict.reason} {count} {of_cells} did not train{names}.")
 
 
-def in_words(claim: str, ruling: Ruling) -> Verdict:
-    """Put a ruling into the sentences of its claim, which may also name `COLLAPSE`."""
+def in_words(claim: str, ruling: Ruling) -> Ruling:
+    """Put a ruling without words into the sentences of its claim, which may also name `COLLAPSE`."""
+    if ruling.reason:
+        return ruling
     own = next(one for one in claims() if one.id == claim)
     facts: ChainMap[str, object] = ChainMap({}, ruling.facts, {"COLLAPSE": COLLAPSE})  # type: ignore[arg-type]
     for name, text in own.asides.items():
         facts[f"if_{name}"] = text.format_map(facts) if facts[name] else ""
-    words = (own.reason.format_map(facts), own.statistic.format_map(facts))
-    return Verdict(ruling.verdict, *words, ruling.value, ruling.low, ruling.high, ruling.n, own.shown_in, ruling.sample)
+    reason, statistic = own.reason.format_map(facts), own.statistic.format_map(facts)
+    return replace(ruling, reason=reason, statistic=statistic, shown_in=own.shown_in)
 
 
 def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvidence | None = None) -> None:
@@ -175,15 +167,15 @@ def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvide
         raise Untrained(f"The models that would decide it did not train{among(names)}") from missing
 
 
-def decide_by_parts(evidence: Evidence, parts: Mapping[str, Mapping[str, Any]]) -> Ruling | Verdict:
+def decide_by_parts(evidence: Evidence, parts: Mapping[str, Mapping[str, Any]]) -> Ruling:
     """Decide a claim whose parts must all hold: numbers are those of the first, whose sentences name the others' facts.
 
     `parts` are arguments of `decide_by_shape` by the name of their shape, or by another one beside the key `shape`.
     """
     first, *others = (decide_by_shape(evidence, **{"shape": name, **part}) for name, part in parts.items())
-    if not others or not isinstance(first, Ruling):
+    if not others:
         return first
-    named = {name: one.facts for name, one in zip([*parts][1:], others, strict=True) if isinstance(one, Ruling)}
+    named = {name: one.facts for name, one in zip([*parts][1:], others, strict=True)}
     facts: ChainMap[str, object] = ChainMap(named, first.facts)  # type: ignore[arg-type]
     return replace(first, verdict=together(first.verdict, *(one.verdict for one in others)), facts=facts)
 
@@ -202,7 +194,7 @@ def decide_by_shape(
     plans: bool = True,
     without_collapsed: bool = False,
     **axes: Any,
-) -> Ruling | Verdict:
+) -> Ruling:
     """Decide a claim about differences (or slopes, or correlations), all of which are tested as one family.
 
     Args:

@@ -47,10 +47,10 @@ def check() -> dict[str, Ruling]:
 
 
 def write(path: Path, rulings: Mapping[str, Ruling]) -> None:
-    """Write rulings as JSON, without what is undefined."""
+    """Write rulings as JSON, without what is undefined or empty."""
     # NaN is not itself.
     found = {
-        claim: {name: value for name, value in vars(one).items() if value is not None and value == value}
+        claim: {name: value for name, value in vars(one).items() if (value or value == 0) and value == value}
         for claim, one in rulings.items()
     }
     with atomic_path(path) as temporary:

@@ -24,20 +24,9 @@ import polars as pl
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.scores import SYSTEM, scores_of_frame
 from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.evidence import (
-    KEY,
-    METRICS,
-    MOVIELENS,
-    Contrast,
-    Evidence,
-    contrast,
-    enough,
-    is_distinct,
-    judge,
-    smallest_effect,
-)
+from rankbound_study.claims.evidence import KEY, METRICS, MOVIELENS, Contrast, Evidence, is_distinct, judge
 from rankbound_study.claims.rules import adjusted, by_p
-from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence
+from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, enough
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import best_of, scores_of_runs, validation_scores
 
@@ -93,7 +82,7 @@ def trainings(rows: pl.DataFrame) -> list[Training]:
 
 def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training) -> Contrast:
     """Return a loss and bounding in some rows minus the same in others, on the loss' own metric."""
-    return contrast(side_by_side(rows, other, training).pair(*SYSTEMS))
+    return Contrast.of(side_by_side(rows, other, training).pair(*SYSTEMS))
 
 
 def side_by_side(
@@ -210,7 +199,7 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
     if len(names) < 2:
         raise MissingEvidence(f"an order needs two losses, and the experiment has {len(names)}: add others to it")
     scores = [scores_of_runs(rows, metric, by=("loss", "bounding")) for rows in choices]
-    margin, unknown = smallest_effect(metric), {_SEPARATOR.join(one) for one in untuned}
+    unknown = {_SEPARATOR.join(one) for one in untuned}
     kept: dict[str, float] = {}
     exchanged: dict[str, float] = {}
     has_seeds = True
@@ -218,8 +207,8 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
         pairs = [each.pair(*both) for each in scores]
         for one in pairs:
             enough(len(one.units), f"with a score of {both[0]} and {both[1]}")
-        found, key = list(map(contrast, pairs)), " and ".join(both)
-        has_seeds = has_seeds and all(one.seeds > 1 for one in found)
+        found, key = list(map(Contrast.of, pairs)), " and ".join(both)
+        margin, has_seeds = found[0].margin, has_seeds and all(one.seeds > 1 for one in found)
         tested = [] if unknown & set(both) else found
         exchanged[key] = p_exchanged(tested) if tested else 1.0
         # All differences are below the margin, or all above minus the margin.

@@ -1,7 +1,7 @@
 """Verdicts on claims with their numbers, and the table of all, which everything else quotes."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,39 +32,19 @@ class Untrained(MissingEvidence):
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A verdict and its basis.
-
-    Attributes:
-        verdict: one of `VERDICTS`.
-        reason: one plain sentence with the deciding numbers.
-        statistic: the meaning of `value`: `share of cells`, `mean nDCG, bounded minus unbounded`. Empty for theorems
-            that hold in every case.
-        value, low, high: the statistic and its 95 % interval; NaN where undefined.
-        n: the number of units (topics, pairs, cases).
-        shown_in: names of the tables and figures that show it, separated by spaces.
-        sample: the sample behind the difference that would decide an inconclusive claim, if there is one.
-    """
-
-    verdict: str
-    reason: str
-    statistic: str = ""
-    value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    n: int = 0
-    shown_in: str = ""
-    sample: "Sample | None" = None
-
-
-@dataclass(frozen=True)
 class Ruling:
-    """A verdict in numbers, which the sentences of the claim put into words.
+    """A verdict and its basis: in numbers, which the sentences of the claim put into words, or in words of its own.
 
     Attributes:
         verdict: one of `VERDICTS`.
         facts: what the sentences name.
-        value, low, high, n, sample: as in `Verdict`.
+        value, low, high: the statistic and its 95 % interval; NaN where undefined.
+        n: the number of units (topics, pairs, cases).
+        sample: the sample behind the difference that would decide an inconclusive claim, if there is one.
+        reason: one plain sentence with the deciding numbers; empty until the claim's own sentence is filled in.
+        statistic: the meaning of `value`: `share of cells`, `mean nDCG, bounded minus unbounded`. Empty for theorems
+            that hold in every case.
+        shown_in: names of the tables and figures that show it, separated by spaces.
     """
 
     verdict: str
@@ -74,6 +54,21 @@ class Ruling:
     high: float = math.nan
     n: int = 0
     sample: "Sample | None" = None
+    reason: str = ""
+    statistic: str = ""
+    shown_in: str = ""
+
+
+def some_trained(those: Collection[object], what: str) -> None:
+    """Raise Untrained if there are none of those that did train."""
+    if not those:
+        raise Untrained(f"No {what} trained on these data, so that no scores are left to compare")
+
+
+def enough(count: int, what: str) -> None:
+    """Raise MissingEvidence for fewer than two topics."""
+    if count < 2:
+        raise MissingEvidence(f"{quantity(count, 'topic')} {what}; a test takes two")
 
 
 def holds(condition: bool) -> str:
@@ -111,7 +106,7 @@ SOURCES = {
 """The source of a claim, by the first letter of its id."""
 
 
-def frame(decided: "Iterable[tuple[Claim, Verdict]]") -> pl.DataFrame:
+def frame(decided: "Iterable[tuple[Claim, Ruling]]") -> pl.DataFrame:
     """Return a table with a row per claim, in their order; undefined numbers are null.
 
     Inconclusive claims have the margin of their deciding difference, and the sample that would decide for it.
