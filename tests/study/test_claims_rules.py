@@ -239,25 +239,25 @@ CLOSE = RISING + np.array([0.025, -0.025, 0, 0, 0])
 def test_planted_orders_are_told_apart_and_noise_is_not(other: np.ndarray, noise: float, verdict: str) -> None:
     found = order_kept([rows(levels, noise=noise, start=start) for start, levels in ((4, RISING), (5, other))], "nDCG")
     assert found.verdict == verdict
-    assert found.pairs == LOSSES * (LOSSES - 1) // 2
+    assert found.n == LOSSES * (LOSSES - 1) // 2
 
 
 def test_pairs_are_named_left_open_and_counted_once() -> None:
     choices = [rows(RISING, start=4), rows(SWAPPED, start=5)]
     found = order_kept(choices, "nDCG")
-    assert found.exchanged == ["loss0 / none and loss1 / none"]
-    assert "1 of 10 pairs of losses exchange places significantly" in str(found)
+    assert found.facts["exchanged"] == ["loss0 / none and loss1 / none"]
+    assert "1 of 10 pairs of losses exchange places significantly" in found.reason
     # A loss without a tuned rate leaves its pairs open.
     found = order_kept(choices, "nDCG", untuned=[("loss0", "none")])
-    assert (found.verdict, found.open) == (INCONCLUSIVE, LOSSES - 1)
+    assert (found.verdict, found.facts["open"]) == (INCONCLUSIVE, LOSSES - 1)
     # Boundings of nRBP that repeat each other are one.
     names = {"loss0": "min-max", "loss1": "expectation", "loss2": "expectation-max"}
     frame = rows(RISING).filter(pl.col("loss") != "loss4")
     boundings = pl.col("loss").replace_strict(names, default="none").alias("bounding")
-    assert order_kept([frame.with_columns(boundings, pl.lit("nRBP").alias("loss"))] * 2, "nDCG").pairs == 1
+    assert order_kept([frame.with_columns(boundings, pl.lit("nRBP").alias("loss"))] * 2, "nDCG").n == 1
     found = order_kept([rows(RISING, seeds=1, start=start) for start in (6, 7)], "nDCG")
     assert found.verdict == INCONCLUSIVE
-    assert "with one seed" in str(found)
+    assert "with one seed" in found.reason
     assert order_kept([rows(RISING, seeds=2, start=start) for start in (6, 7)], "nDCG").verdict == CONFIRMED
     with pytest.raises(MissingEvidence, match="the experiment has 1: add others"):
         order_kept([rows(RISING).filter(loss="loss0")] * 2, "nDCG")

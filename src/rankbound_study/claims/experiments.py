@@ -53,7 +53,7 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling:
     order = varied.order_kept(sizes, "nDCG")
     texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
     verdict = together(by_p(gain.p_above(0.0), gain.p_below(gain.margin)), order.verdict)
-    facts = {"means": texts, "column": column, "gain": gain, "order": order}
+    facts = {"means": texts, "column": column, "gain": gain, "order": order.reason}
     return Ruling(verdict, facts, *gain.measured, gain.n, Sample.of(gain))
 
 
@@ -110,7 +110,10 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
         [1.0 if key in untuned else one.p_below(one.margin) for key, one in changes.items()],
         math.ceil(len(family) / 3),
     )
-    facts = {"at_ends": "; ".join(at_ends), "orders": "; ".join(f"on {at}, {order}" for at, order in orders.items())}
+    facts = {
+        "at_ends": "; ".join(at_ends),
+        "orders": "; ".join(f"on {at}, {order.reason}" for at, order in orders.items()),
+    }
     verdict = together(often, *(order.verdict for order in orders.values()))
     return Ruling(verdict, family.facts(facts), len(family.higher) / len(family), n=len(family))
 

@@ -15,7 +15,6 @@ If no pair exchanges places, at most 5 % of all studies refute; if one does by $
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -26,7 +25,7 @@ from rankbound.compare.scores import SYSTEM, scores_of_frame
 from rankbound.compare.statistics import Estimate
 from rankbound_study.claims.evidence import KEY, METRICS, MOVIELENS, Contrast, Evidence, is_distinct, judge
 from rankbound_study.claims.rules import adjusted, by_p
-from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, enough
+from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, enough
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import best_of, scores_of_runs, validation_scores
 
@@ -152,40 +151,13 @@ def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]
 _SEPARATOR = " / "
 
 
-@dataclass(frozen=True)
-class OrderKept:
-    """The tests of all pairs of losses.
+def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection[Training] = ()) -> Ruling:
+    """Rule on whether losses keep their places between choices, which have the same losses and boundings.
 
-    Attributes:
-        pairs: the number of pairs.
-        exchanged: the pairs that are shown to exchange places.
-        open: the number of pairs that are neither shown to exchange places nor not to.
-        verdict: refuted if a pair exchanges places, confirmed if none does by the margin.
-        margin: the smallest advantage on each side that counts as an exchange.
-        tau: the smallest Kendall's tau between the orders of two choices, by means over all seeds.
-        has_seeds: every choice has several seeds; without them, differences between trainings are unknown.
-    """
-
-    pairs: int
-    exchanged: Sequence[str]
-    open: int
-    verdict: str
-    margin: float
-    tau: float
-    has_seeds: bool = True
-
-    def __str__(self) -> str:
-        if not self.has_seeds:
-            return f"a Kendall's tau of {self.tau:.2f} (with one seed, the effect of chance is unknown)"
-        names = f" ({self.exchanged[0]})" if self.exchanged else ""
-        return (
-            f"{len(self.exchanged)} of {self.pairs} pairs of losses exchange places significantly{names}, {self.open} "
-            f"may do so by {self.margin:g} or more, and Kendall's tau is {self.tau:.2f}"
-        )
-
-
-def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection[Training] = ()) -> OrderKept:
-    """Test whether losses exchange places between choices, which have the same losses and boundings.
+    Refuted if a pair of losses exchanges places, confirmed if none does by the margin. The value is the smallest
+    Kendall's tau between the orders of two choices by means over all seeds, and the facts are the pairs that are shown
+    to exchange places, and the number of those that are neither shown to do so nor not to. With one seed, differences
+    between trainings are unknown.
 
     Args:
         choices: the rows of each choice.
@@ -219,7 +191,14 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
     shown = sorted((key for key in kept if by_p(1.0, exchanged[key]) != INCONCLUSIVE), key=lambda key: exchanged[key])
     undecided = sum(by_p(kept[key], exchanged[key]) == INCONCLUSIVE for key in kept)
     verdict = by_p(max(kept.values()), min(exchanged.values())) if has_seeds else INCONCLUSIVE
-    return OrderKept(len(kept), shown, undecided, verdict, margin, least_tau(choices, metric), has_seeds)
+    tau, first = least_tau(choices, metric), f" ({shown[0]})" if shown else ""
+    reason = f"a Kendall's tau of {tau:.2f} (with one seed, the effect of chance is unknown)"
+    if has_seeds:
+        reason = (
+            f"{len(shown)} of {len(kept)} pairs of losses exchange places significantly{first}, {undecided} may do so "
+            f"by {margin:g} or more, and Kendall's tau is {tau:.2f}"
+        )
+    return Ruling(verdict, {"exchanged": shown, "open": undecided}, tau, n=len(kept), reason=reason)
 
 
 def p_exchanged(of_choices: Sequence[Estimate]) -> float:
