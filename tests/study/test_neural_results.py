@@ -484,7 +484,7 @@ def test_planted_gaps_are_found(tmp_path: Path) -> None:
     assert trend["difference"] == pytest.approx(np.polyfit(tens, found, 1)[0])
     assert trend["low"] > 0
     (judged,) = trends(results)
-    assert (list(judged.signs), [row["features"] for row in judged.rows]) == ([-1, 1, 1], list(COUNTS))
+    assert (judged.facts["signs"], judged.n) == ([-1, 1, 1], len(COUNTS))
 
 
 def test_the_best_of_the_others_is_picked_by_validation(tmp_path: Path) -> None:

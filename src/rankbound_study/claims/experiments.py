@@ -110,10 +110,8 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
         [1.0 if key in untuned else one.p_below(one.margin) for key, one in changes.items()],
         math.ceil(len(family) / 3),
     )
-    facts = {
-        "at_ends": "; ".join(at_ends),
-        "orders": "; ".join(f"on {at}, {order.reason}" for at, order in orders.items()),
-    }
+    in_order = "; ".join(f"on {at}, {order.reason}" for at, order in orders.items())
+    facts = {"at_ends": "; ".join(at_ends), "orders": in_order}
     verdict = together(often, *(order.verdict for order in orders.values()))
     return Ruling(verdict, family.facts(facts), len(family.higher) / len(family), n=len(family))
 

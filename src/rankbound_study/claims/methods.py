@@ -290,63 +290,40 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Ruling:
     if not found:
         raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
     doubts = REFUTED, INCONCLUSIVE, CONFIRMED
-    least = min(found, key=lambda one: (doubts.index(one.verdict), one.signs[2], one.trend["difference"]))
-    value, low, high = (least.trend[name] for name in ("difference", "low", "high"))
-    verdict = together(*(one.verdict for one in found))
-    return Ruling(verdict, {"changes": listed(found)}, value, low, high, len(least.rows))
+    least = min(found, key=lambda one: (doubts.index(one.verdict), one.facts["signs"][2], one.value))
+    verdict, facts = together(*(one.verdict for one in found)), {"changes": listed([one.reason for one in found])}
+    return replace(least, verdict=verdict, facts=facts, reason="")
 
 
-@dataclass(frozen=True)
-class LeadTrend:
-    """The gaps of one family on one data set, and their trend.
+def trends(results: neural.FeatureResults) -> Iterator[Ruling]:
+    """Yield a ruling on each data set and family with gaps at several numbers of features; its value is the trend.
 
-    Attributes:
-        margin: the smallest lead that matters.
-        rows: a gap for each number of features, ascending.
-        trend: the change of the gap with ten times the features.
-        signs: 1 or -1 for the gap with the fewest features, that with the most, and the trend, if it is significant
-            (Holm), else 0.
+    Confirmed if the network wins with the most features, its lead grows, and does not matter with the fewest. One
+    training of each method decides nothing: another one may lead. That a lead with few features is not significant does
+    not show that networks are not needed there: its interval must lie below what matters. Refuted if the lead shrinks
+    significantly, if the network loses with the most features, or wins with the fewest. The fact `signs` has 1 or -1
+    for the gap with the fewest features, that with the most, and the trend, if it is significant (Holm), else 0.
     """
-
-    dataset: str
-    rows: Sequence[dict[str, Any]]
-    trend: dict[str, Any]
-    signs: Sequence[int]
-    margin: float
-
-    @property
-    def verdict(self) -> str:
-        """Confirmed if the network wins with the most features, its lead grows, and does not matter with the fewest.
-
-        One training of each method decides nothing: another one may lead. That a lead with few features is not
-        significant does not show that networks are not needed there: its interval must lie below what matters. Refuted
-        if the lead shrinks significantly, if the network loses with the most features, or wins with the fewest.
-        """
-        if self.trend["n_seeds"] < 2:
-            return INCONCLUSIVE
-        fewest, most, trend = self.signs
-        not_needed = self.rows[0]["high"] <= self.margin
-        return each_way(most > 0 and trend > 0 and not_needed, trend < 0 or most < 0 or fewest > 0)
-
-    def __str__(self) -> str:
-        change, low, high = (signed(self.trend[name]) for name in ("difference", "low", "high"))
-        trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[self.signs[-1]]
-        first, last = (f"{signed(row['difference'])} with {row['features']:,}" for row in (self.rows[0], self.rows[-1]))
-        once = " (one training of each method, which decides nothing)" if self.trend["n_seeds"] < 2 else ""
-        where = f"on {neural.data_set_title(self.dataset)}{once}"
-        return f"{change} ({low} to {high}), {trend}, {where}, from {first} to {last}"
-
-
-def trends(results: neural.FeatureResults) -> Iterator[LeadTrend]:
-    """Yield the trend of each data set and family with gaps at several numbers of features."""
     for (dataset, _), gaps in results.gaps.group_by("dataset", "family", maintain_order=True):
         rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
+        margin = smallest_effect(neural.table_of(str(dataset)).metric)
         for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
             deciding = (rows[0], rows[-1], trend)
             holm = corrected([row["p_value"] for row in deciding])
             signs = [int(math.copysign(p < LEVEL, row["difference"])) for row, p in zip(deciding, holm, strict=True)]
-            margin = smallest_effect(neural.table_of(str(dataset)).metric)
-            yield LeadTrend(str(dataset), rows, trend, signs, margin)
+            fewest, most, grows = signs
+            against = grows < 0 or most < 0 or fewest > 0
+            verdict = each_way(most > 0 and grows > 0 and rows[0]["high"] <= margin, against)
+            once = ""
+            if trend["n_seeds"] < 2:
+                verdict, once = INCONCLUSIVE, " (one training of each method, which decides nothing)"
+            measured = trend["difference"], trend["low"], trend["high"]
+            change, low, high = map(signed, measured)
+            words = {1: "significantly up", -1: "significantly down", 0: "not significant"}[grows]
+            first, last = (f"{signed(row['difference'])} with {row['features']:,}" for row in (rows[0], rows[-1]))
+            where = f"on {neural.data_set_title(str(dataset))}{once}"
+            reason = f"{change} ({low} to {high}), {words}, {where}, from {first} to {last}"
+            yield Ruling(verdict, {"signs": signs}, *measured, len(rows), reason=reason)
 
 
 WEB10K = "mslr-web10k-label2"  # the paper's data set in its reading: labels of 2 and more are relevant
