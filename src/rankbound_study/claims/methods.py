@@ -8,10 +8,10 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -155,26 +155,16 @@ class Methods:
             raise MissingEvidence(f"no runs of {', '.join(missing)} on {self.title}: see comparisons in config.yaml")
 
 
-@dataclass(frozen=True)
-class Gap:
-    """One method minus another, in the claimed order.
+class Gap(NamedTuple):
+    """One method minus another, in the claimed order, with a p-value that is adjusted over the family of tests.
 
-    Attributes:
-        found: the comparison, with its p-value adjusted over the family of tests.
-        p_alike: the adjusted p-value of the two being alike within the margin.
+    `side` is 1 if it is significantly better, -1 if significantly worse, or alike within the margin, and 0 otherwise.
     """
 
     name: str
     other: str
     found: Comparison
-    p_alike: float
-
-    @property
-    def side(self) -> int:
-        """1: significantly better. -1: significantly worse, or alike within the margin. 0: inconclusive."""
-        if self.found.p_adjusted < LEVEL:
-            return 1 if self.found.difference > 0 else -1
-        return -1 if self.p_alike < LEVEL else 0
+    side: int
 
     @property
     def size(self) -> str:
@@ -211,7 +201,10 @@ class GapFamily:
             for pair in pairs.values()
         ]
         p_alike = corrected([one.margin.p_alike if one.margin else math.nan for one in found])
-        each = [Gap(*names, one, p) for names, one, p in zip(pairs, adjust(found), p_alike, strict=True)]
+        each = []
+        for names, one, p_value in zip(pairs, adjust(found), p_alike, strict=True):
+            side = int(math.copysign(1, one.difference)) if one.p_adjusted < LEVEL else -int(p_value < LEVEL)
+            each.append(Gap(*names, one, side))
         of_pairs = any(pair.members is not None for pair in pairs.values())
         return cls(title, "pairs" if of_pairs else "queries", each)
 
