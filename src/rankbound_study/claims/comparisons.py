@@ -396,12 +396,13 @@ def citeulike(evidence: Evidence) -> pl.DataFrame:
 
     Their variants are learning rates: at the usual temperature (`rates`), and at a high one (`flat`).
     """
+    if evidence.experiments is None:
+        return pl.DataFrame(schema=CITEULIKE_COLUMNS)
     rows: list[dict[str, object]] = []
-    runs = None if evidence.experiments is None else scan_runs(evidence.experiments).filter(dataset=DATASET)
-    for experiment in ("rates", "flat") if runs is not None else ():
-        of_experiment = pl.col("study").str.starts_with(f"{evidence.study}{VARIANT}{experiment}-")
-        ratios = runs.filter(of_experiment).select("nsr_test").unique().drop_nulls().sort("nsr_test")
-        for nsr in ratios.collect()["nsr_test"]:
+    for experiment in ("rates", "flat"):
+        start = f"{evidence.study}{VARIANT}{experiment}-"
+        runs = scan_runs(evidence.experiments).filter(pl.col("study").str.starts_with(start), dataset=DATASET)
+        for nsr in runs.select("nsr_test").unique().drop_nulls().sort("nsr_test").collect()["nsr_test"]:
             rows += _of_ratio(evidence, experiment, nsr)
     table = pl.DataFrame(rows, schema=_TRAINED).sort("nsr", "temperature", maintain_order=True)
     key = ["nsr", "temperature", "loss", "bounding"]

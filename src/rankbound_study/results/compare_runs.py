@@ -78,7 +78,7 @@ def compare_runs(
         first, *others = (cell.key[side] for cell in cells)
         fixed = [key for key, value in first.items() if key != "options" and all(one[key] == value for one in others)]
         names.append(", ".join([str(path), *(f"{key} {first[key]}" for key in fixed)]))
-    return report_of(*names, rows, settings, notes)
+    return report_of(names[0], names[1], rows, settings, notes)
 
 
 def read_runs(path: Path) -> pl.DataFrame:
@@ -165,8 +165,8 @@ def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same: bool) 
     cells = []
     for one, other in pairs:
         parts = {"common": (one, joined), "a_key": (one, free), "b_key": (other, free)}
-        key = {part: {name: of[name] for name in names} for part, (of, names) in parts.items()}
-        cells.append(RunsPair(key, rows(a, one), rows(b, other)))
+        keys = {part: {name: of[name] for name in names} for part, (of, names) in parts.items()}
+        cells.append(RunsPair(keys, rows(a, one), rows(b, other)))
     return cells, [f"left out: {text}" for text in differences]
 
 
