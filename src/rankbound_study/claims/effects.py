@@ -49,9 +49,6 @@ KINDS = {"affine": AFFINE, "distribution": tuple(name for name in BOUNDED if nam
 
 EVERY = "all"  # in the place of a loss: all losses
 
-_READINGS = ("-label1", "-label2")
-"""Ends of the names of two readings of the same queries, of which means contain the first."""
-
 RESAMPLES = 1999  # number of permutations, and of bootstrap samples
 
 
@@ -167,7 +164,7 @@ class Effects:
 
     def means(self) -> Iterator[tuple[str, str, Pooled]]:
         """Yield a kind of bounds, a loss (or `EVERY`), and their mean effect, for groups of two or more cells."""
-        cells, (first, second) = list(self.contrasts), _READINGS
+        cells, first, second = list(self.contrasts), "-label1", "-label2"
         if len(cells) < 2:
             return
         covariance = np.cov(resampled_means(self.pairs), rowvar=False)
