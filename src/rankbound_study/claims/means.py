@@ -237,11 +237,29 @@ def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_r
 def best_bounding_depends_on_the_data(evidence: Evidence) -> Ruling:
     """Decide by whether no bounding is among the best in all columns, neither for nDCG nor for AP.
 
-    The best ones are the best by validation, and those that it does not beat significantly.
+    The best ones are the best by validation, and those that it does not beat significantly; all if Friedman's test is
+    not significant.
     """
     texts, verdicts, counts = [], [], []
     for loss in ("nDCG", "AP"):
-        best = {column: _best_of(evidence, loss, column) for column in evidence.columns()}
+        best: dict[DataSet, list[str]] = {}
+        for column in evidence.columns():
+            best[column] = boundings = [name for name in BOUNDINGS if evidence.trained(loss, name, column)]
+            some_trained(boundings, f"bounding of {loss}")
+            if len(boundings) < 3:  # of fewer than Friedman's test compares, all count as the best
+                continue
+            means = [per_unit(evidence.values(JUDGED_BY[loss], loss, column, name)) for name in boundings]
+            matrix = np.stack(means, 1)
+            matrix = matrix[np.isfinite(matrix).all(1)]
+            enough(len(matrix), f"of {column} with a score")
+            if not np.ptp(matrix, axis=1).any() or stats.friedmanchisquare(*matrix.T).pvalue > LEVEL:
+                continue
+            preferred = best_bounding(evidence, column, loss, boundings)
+            if preferred is None:
+                raise MissingEvidence(f"no validation scores of {loss} on {column}")
+            others = [Cell(loss, name, column, JUDGED_BY[loss]) for name in boundings if name != preferred]
+            beaten = Family({one.bounding: Contrast.of(evidence.pair(one, preferred)) for one in others}).lower
+            best[column] = [name for name in boundings if name not in beaten]
         shared = [name for name in BOUNDINGS if all(name in found for found in best.values())]
         # Columns with the same boundings share a phrase.
         columns_of: dict[tuple[str, ...], list[str]] = {}
@@ -257,26 +275,6 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Ruling:
         counts.append(len(shared))
     n = 2 * len(evidence.columns())
     return Ruling(together(*verdicts), {"by_loss": " ".join(texts)}, min(counts), n=n)
-
-
-def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
-    """Return the boundings that the best one by validation does not beat; all if Friedman's test is not significant."""
-    boundings = [name for name in BOUNDINGS if evidence.trained(loss, name, column)]
-    some_trained(boundings, f"bounding of {loss}")
-    if len(boundings) < 3:  # of fewer than Friedman's test compares, all count as the best
-        return boundings
-    means = [per_unit(evidence.values(JUDGED_BY[loss], loss, column, name)) for name in boundings]
-    matrix = np.stack(means, 1)
-    matrix = matrix[np.isfinite(matrix).all(1)]
-    enough(len(matrix), f"of {column} with a score")
-    if not np.ptp(matrix, axis=1).any() or stats.friedmanchisquare(*matrix.T).pvalue > LEVEL:
-        return boundings
-    best = best_bounding(evidence, column, loss, boundings)
-    if best is None:
-        raise MissingEvidence(f"no validation scores of {loss} on {column}")
-    others = [Cell(loss, name, column, JUDGED_BY[loss]) for name in boundings if name != best]
-    beaten = Family({cell.bounding: Contrast.of(evidence.pair(cell, best)) for cell in others}).lower
-    return [name for name in boundings if name not in beaten]
 
 
 def _names(boundings: Sequence[str]) -> str:

@@ -127,11 +127,17 @@ def _agreeing(metrics: Mapping[str, ByHand], orders: Sequence[Order]) -> int:
 @theorem("M01")
 def murphys_metrics_are_as_defined() -> Ruling:
     """Compare the library with the definitions and with scikit-learn, and the printed table with the library."""
+    from sklearn.metrics import average_precision_score, ndcg_score  # type: ignore[import-untyped,unused-ignore]
+
     orders = _random_orders()
     same, cases = _agreeing(MURPHY, orders), len(MURPHY) * len(orders)
     mean_ap = float(sum(map(average_precision, orders)) / len(orders))
     map_agrees = agree([float(values_of_library(rb.metric("AP"), orders).mean())], [mean_ap]) == 1
-    public, of_public = _agreeing_with_scikit_learn(orders)
+    ap, ndcg_values = (values_of_library(rb.metric(text), orders) for text in ("AP", "nDCG"))
+    both = [(np.array(order), -np.arange(float(len(order)))) for order in orders]
+    public = agree(ap, [average_precision_score(grades > 0, scores) for grades, scores in both])
+    public += agree(ndcg_values, [ndcg_score([2.0**grades - 1], [scores]) for grades, scores in both])
+    of_public = 2 * len(orders)
     table = worked_table("table_murphy_9_3")
     known = table.filter((table["part"] == "9.3") & table["holds"].is_not_null())
     misprints = known.filter(~known["holds"])["printed"].to_list()
@@ -140,17 +146,6 @@ def murphys_metrics_are_as_defined() -> Ruling:
     facts |= {"of_public": of_public, "misprinted": len(misprints), "numbers": len(known)}
     facts |= {"misprints": ", ".join(misprints), "ideal": float(ideal[0])}
     return counted(same + public, cases + of_public, facts, also=map_agrees)
-
-
-def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
-    """Count the values of AP and nDCG that equal scikit-learn's; return that count and the number of values."""
-    from sklearn.metrics import average_precision_score, ndcg_score  # type: ignore[import-untyped,unused-ignore]
-
-    ap, ndcg = (values_of_library(rb.metric(text), orders) for text in ("AP", "nDCG"))
-    both = [(np.array(order), -np.arange(float(len(order)))) for order in orders]
-    public_ap = [average_precision_score(grades > 0, scores) for grades, scores in both]
-    public_ndcg = [ndcg_score([2.0**grades - 1], [scores]) for grades, scores in both]
-    return agree(ap, public_ap) + agree(ndcg, public_ndcg), 2 * len(orders)
 
 
 @theorem("M02")
@@ -398,18 +393,14 @@ def the_mirror_image_says_nothing_new() -> Ruling:
         for _ in range(PAIRS):
             network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
             items = _random(2, FEATURES, generator=generator)
-            pair, mirrored = (
-                _loss_and_gradient(network, of, won, link, bias) for of, won in ((items, 1), (items.flip(0), -1))
-            )
-            agreeing[bias] += torch.allclose(pair, mirrored, rtol=0, atol=SAME)
+            of_both = []
+            for pair, won in ((items, 1), (items.flip(0), -1)):
+                # Li and Wu's eq. 2, with corrected sign; `won` is 1 if the first item won, else -1.
+                first, second = network(pair)
+                chance = link(first - second + bias)
+                loss = -((1 + won) / 2 * chance.log() + (1 - won) / 2 * (1 - chance).log())
+                slopes = torch.autograd.grad(loss, list(network.parameters()))
+                of_both.append(torch.cat([loss.detach().reshape(1), *(slope.flatten() for slope in slopes)]))
+            agreeing[bias] += torch.allclose(of_both[0], of_both[1], rtol=0, atol=SAME)
     facts: dict[str, object] = {"links": " and ".join(LINKS), "biased": agreeing[0.5]}
     return counted(agreeing[0.0], len(LINKS) * PAIRS, facts)
-
-
-def _loss_and_gradient(network: MLP, items: Tensor, won: int, link: Callable[[Tensor], Tensor], bias: float) -> Tensor:
-    """Apply Li and Wu's eq. 2, with corrected sign, to one pair; `won` is 1 if the first item won, else -1."""
-    first, second = network(items)
-    chance = link(first - second + bias)
-    loss = -((1 + won) / 2 * chance.log() + (1 - won) / 2 * (1 - chance).log())
-    slopes = torch.autograd.grad(loss, list(network.parameters()))
-    return torch.cat([loss.detach().reshape(1), *(slope.flatten() for slope in slopes)])

@@ -315,7 +315,8 @@ def sizes_of_the_data() -> tuple[Integers, Integers]:
 @theorem("T06")
 def min_max_bounding_gives_zero_to_one() -> Ruling:
     """Check all orders of short lists, and random and adversarial scores with the smooth ranks of training."""
-    hard = np.concatenate([_of_all_orders(metric) for metric in METRICS])
+    orders = [order for n, p in MIXED for order in binary_orders(n, p)]
+    hard = np.concatenate([values_of_library(rb.bounded(metric, "min-max"), orders) for metric in METRICS])
     # Random scores, and scores with tied relevant items at either end.
     random = np.random.default_rng(0)
     scores, relevance, sizes = [], [], []
@@ -335,11 +336,6 @@ def min_max_bounding_gives_zero_to_one() -> Ruling:
     facts: dict[str, object] = {"outside": outside, "orders": len(hard), "short": SHORT, "lists": lists}
     facts |= {"counts": counts, "lowest": lowest}
     return Ruling(holds(not outside and not any(beyond)), facts, lowest, n=len(hard) + len(METRICS) * lists)
-
-
-def _of_all_orders(metric: str) -> Floats:
-    orders = [order for n, p in MIXED for order in binary_orders(n, p)]
-    return values_of_library(rb.bounded(metric, "min-max"), orders)
 
 
 def _ends_of_the_data(bounding: str) -> tuple[Integers, Integers, dict[str, Floats], dict[str, object]]:
@@ -458,21 +454,18 @@ def only_simulation_yields_the_distributions() -> Ruling:
             and np.allclose(found.support, scores, rtol=0, atol=1e-8)
             and np.allclose(found.probability, [counts[score] / comb(n, p) for score in scores], rtol=0, atol=SAME)
         )
-    distance = max(_distance_from_counts(metric, *LONG) for metric in ("nDCG", "nRBP"))
+    distance = 0.0
+    for metric in ("nDCG", "nRBP"):
+        found = rb.score_distribution(metric, n=LONG[0], p=LONG[1])
+        # Evenly spaced, and not at the scores themselves, where rounding would decide the side of a step.
+        at = np.linspace(found.minimum, found.maximum, COUNTED) + 1e-6 * (found.maximum - found.minimum)
+        distance = max(distance, float(np.abs(found.cdf(at) - share_of_orders_up_to(metric, *LONG, at)).max()))
     apart = f"they differ by {distance:.2g} in probability, more than {TABLE_ERROR:g}."
     within = f"to within {TABLE_ERROR:g} in probability."
     facts: dict[str, object] = {"same": sum(shares), "pairs": len(shares), "short": SHORT, "orders": comb(*LONG)}
     facts |= {"long": LONG, "of_long": within if distance <= TABLE_ERROR else apart}
     simulated = not all(shares) or distance > TABLE_ERROR
     return Ruling(holds(simulated), facts, sum(shares) / len(shares), n=len(shares) + 2)
-
-
-def _distance_from_counts(metric: str, n: int, p: int) -> float:
-    """Return the largest distance of the library's F from the counted one, at evenly spaced scores."""
-    found = rb.score_distribution(metric, n=n, p=p)
-    # Not at the scores themselves, where rounding would decide the side of a step.
-    scores = np.linspace(found.minimum, found.maximum, COUNTED) + 1e-6 * (found.maximum - found.minimum)
-    return float(np.abs(found.cdf(scores) - share_of_orders_up_to(metric, n, p, scores)).max())
 
 
 def share_of_orders_up_to(metric: str, n: int, p: int, scores: Floats) -> Floats:
