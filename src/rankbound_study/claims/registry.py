@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence
-from rankbound_study.claims.rules import DECIDING, RULES, Family, Sample, among, collapsed, sample_of_most, together
+from rankbound_study.claims.rules import RULES, Family, Sample, among, collapsed, sample_of_most, together
 from rankbound_study.claims.thesis_theorems import THEOREMS
 from rankbound_study.claims.verdicts import INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, MissingEvidence, Ruling, Untrained
 
@@ -227,7 +227,7 @@ def decide_by_shape(
     if share:
         sample = sample_of_most(family.contrasts)
         return Ruling(verdict, facts, facts[share] / len(family), n=len(family), sample=sample)
-    key = DECIDING[deciding](family if len(family) else every)
+    key = getattr(family if len(family) else every, deciding)()
     decisive = every.contrasts[key]
     return Ruling(
         verdict,

@@ -72,12 +72,6 @@ class RunsChoice:
         return cls(**options)
 
 
-THESIS_DATA_SETS = (
-    *(DataSet("movielens", nsr) for nsr in (1, 2, 3)),
-    *(DataSet(f"mq2008-label{label}", None) for label in (1, 2)),
-)
-
-
 def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, controls: bool = False) -> pl.DataFrame:
     """Read rows of the runs table for one protocol: key columns, n, p and the metrics; NaN becomes null.
 
@@ -117,7 +111,8 @@ def chosen_trainings(runs: Path, epochs: Path | None, choice: RunsChoice) -> pl.
 def data_sets(frame: pl.DataFrame) -> list[DataSet]:
     """Return the data sets of the frame in the fixed order; those of the thesis if the frame is empty."""
     pairs = frame.select("dataset", "nsr_test").unique().rows()
-    return sorted(map(DataSet._make, pairs), key=lambda data_set: data_set.place) or list(THESIS_DATA_SETS)
+    of_thesis = *(("movielens", nsr) for nsr in (1, 2, 3)), ("mq2008-label1", None), ("mq2008-label2", None)
+    return sorted(map(DataSet._make, pairs or of_thesis), key=lambda data_set: data_set.place)
 
 
 def place(name: str, known: Sequence[str]) -> tuple[int, str]:
@@ -300,8 +295,7 @@ MARK = "†"  # the mark of a score with trainings that did not train
 JOB = ("study", "protocol", "dataset", "nsr_train", "nsr_test", "model", "options", "loss", "bounding")
 TRAINING = (*JOB, "fold", "seed")
 
-_NUMBERS = {"nsr_train": pl.Int8, "nsr_test": pl.Int8, "fold": pl.Int8, "seed": pl.Int16}
-_TYPES = {name: _NUMBERS.get(name, pl.String) for name in TRAINING}
+_TYPES = dict.fromkeys(JOB, pl.String) | dict.fromkeys(("nsr_train", "nsr_test", "fold"), pl.Int8) | {"seed": pl.Int16}
 
 _LIST = ("dataset", "nsr_test", "fold", "topic")
 _SAME_LISTS = ("protocol", "dataset", "nsr_test", "few", "judge")
