@@ -229,12 +229,13 @@ EXPERIMENTS = {
 def test_failed_experiments_are_told_from_missing(tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [one for one in claims() if one.id == claim]
     monkeypatch.setattr(registry, "claims", lambda: asked)
+    world = replace(EXPERIMENTS[claim], topics=20, folds=2)
     # The trainings with vanishing gradients: all variants, the study's own, or none.
     stuck = {
-        "variants": replace(EXPERIMENTS[claim], gradient=lambda one: float(not one.variant)),
-        "own": replace(EXPERIMENTS[claim], gradient=lambda one: float(bool(one.variant))),
-        "none": EXPERIMENTS[claim],
-        "without": beside(2, {}),
+        "variants": replace(world, gradient=lambda one: float(not one.variant)),
+        "own": replace(world, gradient=lambda one: float(bool(one.variant))),
+        "none": world,
+        "without": beside(2, {}, topics=20, folds=2),
     }
     found = {}
     for name, world in stuck.items():
