@@ -3,7 +3,6 @@
 import re
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +202,7 @@ CASES = {
         study(low_lists(0.3, of="nRBP"), of_bounded(-0.5, of="nRBP", bounding="distribution", nsr=2)),
         STILL,
     ],
-    ("T38", INCONCLUSIVE): [study(low_lists(0.3, of="nRBP"), topics=300)],
+    ("T38", INCONCLUSIVE): [study(low_lists(0.3, of="nRBP"), topics=60)],
     ("T39", CONFIRMED): [study(lambda lists: falling(lists) * (lists.bounding == "distribution"))],
     ("T39", REFUTED): [
         study(lambda lists: falling(lists) * (lists.bounding == "distribution") * (-1) ** (lists.loss == "AP"))
@@ -266,13 +265,10 @@ FURTHER = [
 ]
 
 
-@pytest.mark.parametrize(("claim", "expected"), CASES)
+@pytest.mark.parametrize("expected", DECIDED)
+@pytest.mark.parametrize("claim", CLAIMS)
 def test_a_plant_is_found(claim: str, expected: str) -> None:
     require_verdict(claim, expected, drawn(CASES[claim, expected][0]))
-
-
-def test_every_claim_has_a_study_of_each_verdict() -> None:
-    assert list(CASES) == list(product(CLAIMS, DECIDED))
 
 
 @pytest.mark.long
