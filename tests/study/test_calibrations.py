@@ -28,8 +28,7 @@ from tests.study.planted import RUNS, STUDY, Held, Setting, World, settings, ver
 WRONG, POWER = 0.05, 0.8
 """Largest share of wrong verdicts, and smallest share of right ones where effects are as large as those published."""
 
-Draw = Callable[[int], Counter[str]]
-"""Counts the verdicts on so many studies."""
+Draw = Callable[[int], Counter[str]]  # counts the verdicts on so many studies
 
 
 @dataclass(frozen=True)

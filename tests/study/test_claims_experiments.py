@@ -35,8 +35,7 @@ def only(world: World, kept: Callable[[Setting], bool]) -> World:
     return replace(world, settings=[one for one in world.settings if kept(one)])
 
 
-Gain = Callable[[str, str], float]
-"""What bounding changes, by loss and metric."""
+Gain = Callable[[str, str], float]  # what bounding changes, by loss and metric
 
 
 def everywhere(by: float) -> Gain:
@@ -181,8 +180,7 @@ CASES: list[tuple[str, str, World, str, tuple[str, ...]]] = [
 ]
 """A claim, what is planted, the verdict, and words of its reason."""
 
-OTHER = beside(MOVIELENS, {"rates-low": usual})
-"""Another experiment than the claim's."""
+OTHER = beside(MOVIELENS, {"rates-low": usual})  # another experiment than the claim's
 
 MISSING: list[tuple[str, str, World, str]] = [
     *((claim, "another experiment", OTHER, name) for claim, name in (("T20", "factors"), ("T49", "ratios"))),

@@ -31,8 +31,7 @@ def difference(mean: float, error: float = 0.01, margin: float = 0.002) -> Contr
 UP, DOWN, OPEN, ALIKE = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
 FAR, NONE, AT = difference(0.3), difference(0.0, error=0.0001), difference(0.05)
 OVER, WIDE = difference(0.3, margin=0.1), difference(0.0)
-SMALL = difference(0.001, error=0.001)
-"""Not shown to rise, nor to rise by less than what matters."""
+SMALL = difference(0.001, error=0.001)  # not shown to rise, nor to rise by less than what matters
 
 VERDICTS = problems("rules")
 
@@ -220,8 +219,7 @@ def test_agreement_is_the_least_tau_of_mean_scores_whatever_topics_have_none() -
 
 
 SWAPPED = RISING[[1, 0, 2, 3, 4]]
-CLOSE = RISING + np.array([0.025, -0.025, 0, 0, 0])
-"""Two losses at one level."""
+CLOSE = RISING + np.array([0.025, -0.025, 0, 0, 0])  # two losses at one level
 
 
 @pytest.mark.parametrize(

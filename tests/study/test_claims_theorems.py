@@ -84,8 +84,7 @@ def test_they_are_decided(claim: str, rulings: Mapping[str, Ruling]) -> None:
 
 # The theorems, with something else planted
 
-Change = tuple[Any, str, Any]
-"""A module or a dictionary, a name in it, and what stands for it."""
+Change = tuple[Any, str, Any]  # a module or a dictionary, a name in it, and what stands for it
 
 FORMULAS: dict[str, Callable[[str, Any, Any], Any]] = {
     "flat": lambda of, n, p: np.full(np.shape(n), 0.25),

@@ -126,8 +126,7 @@ def test_table_and_finding_say_what_was_planted(evidence: Evidence, tmp_path: Pa
 # Models trained and tested at all ratios: planted differences are found, on common lists, and no others
 
 TOPICS = 20
-HIGHER, EFFECT = 0.05, 0.02
-"""What training at ratio 2 adds on tests at ratio 1, and what bounding adds to it."""
+HIGHER, EFFECT = 0.05, 0.02  # what training at ratio 2 adds on tests at ratio 1, and what bounding adds to it
 
 
 def lost(one: Setting, rows: pl.DataFrame) -> pl.DataFrame:
@@ -181,8 +180,7 @@ def test_planted_differences_are_found_and_shown_on_lists_that_lost_nothing(tmp_
 # Popularity against trained models: what is planted on each kind of test lists is what is found
 
 UNIFORM, BY_POPULARITY = "movielens", "movielens-uniform-popularity"
-BOUNDINGS = {"none": 0.0, "min-max": 0.01}
-"""What each bounding adds: min-max is the best one."""
+BOUNDINGS = {"none": 0.0, "min-max": 0.01}  # what each bounding adds: min-max is the best one
 
 
 def with_popularity(folder: Path, ahead: dict[str, float], size: float = 0.002, controls: bool = True) -> Evidence:

@@ -143,8 +143,7 @@ def test_the_steps_make_tables_a_figure_and_a_section_or_empty_ones(evidence: Ev
 
 # The map of regimes, from runs whose effects are planted
 
-SHORT, LONG = 4, 40
-"""Relevant items of the two kinds of users; lists have as many irrelevant ones."""
+SHORT, LONG = 4, 40  # relevant items of the two kinds of users; lists have as many irrelevant ones
 OF_SHORT, OF_LONG = 0.04, -0.01
 USERS = 20
 WIDE = "synthetic-wide"
