@@ -26,7 +26,7 @@ from rankbound_study.claims import varied
 from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
 from rankbound_study.claims.evidence import COLLAPSE, KEY, MOVIELENS, MQ2008, Cell, Contrast, Evidence, is_distinct
 from rankbound_study.claims.means import on_same_users
-from rankbound_study.claims.registry import decides, shape
+from rankbound_study.claims.registry import Facts, decides, shape
 from rankbound_study.claims.rules import HALF, RULES, Family, Key, Sample, adjusted, among, by_p, share_of, together
 from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, each_way, holds
 from rankbound_study.config.data_sets import DataSet
@@ -231,18 +231,10 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
     return Ruling(verdict, facts, *least.measured, least.n, Sample.of(least))
 
 
-class Other(NamedTuple):
-    """A loss with which another is compared on some data."""
-
-    loss: str
-    column: DataSet
-
-    def __str__(self) -> str:
-        return self.loss
-
-
 @shape
-def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: str) -> Mapping[Other, Contrast]:
+def loss_minus_others(
+    evidence: Evidence, experiment: str, loss: str, metric: str
+) -> tuple[Mapping[str, Contrast], Facts]:
     """Return a loss minus every other one of an experiment, each unbounded and at the rate that validation picks."""
     column = varied.column_of(evidence, experiment)
     lazy = evidence.varied(experiment, column)
@@ -252,7 +244,8 @@ def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: st
     if (loss, UNBOUNDED) not in picked or not others:
         raise MissingEvidence(f"the experiment {experiment} has no {loss} loss beside others: see config.yaml")
     best, where = varied.picked_rows(rows, picked), f"of {column} in the experiment {experiment}"
-    return {Other(one, column): Contrast.of(varied.pair_in(best, metric, "loss", (loss, one), where)) for one in others}
+    found = {one: Contrast.of(varied.pair_in(best, metric, "loss", (loss, one), where)) for one in others}
+    return found, {"column": column}
 
 
 @shape
