@@ -12,7 +12,7 @@ takes more.
 """
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -134,10 +134,6 @@ class Family(Generic[Key]):
             parts[getattr(key, "metric", "") in CUT_OFFS][key] = one.p_above(one.margin)
         return [key for part in parts.values() for key, p_value in adjusted(part).items() if p_value <= LEVEL / 2]
 
-    def named(self, keys: Iterable[Key]) -> str:
-        """Name some differences, with their sizes, in brackets."""
-        return among([f"{key} {self.contrasts[key].mean:+.2f}" for key in keys])
-
     def facts(self, more: Mapping[str, object]) -> dict[str, Any]:
         """Return what a sentence about the differences can name: `FACTS`, and more."""
         return _Facts(self, more)
@@ -172,6 +168,16 @@ def _mostly(size: int) -> Callable[[Family[Any]], str]:
         return share_of(*tests, len(family) // 2 + 1)
 
     return decide
+
+
+def _without_nrbp(family: Family[Any]) -> Family[Any]:
+    return family.without([cell for cell in family.contrasts if cell.loss == "nRBP"])
+
+
+def _without_fallen(family: Family[Any]) -> str:
+    fallen = collapsed(family.contrasts)
+    others = family.without(fallen)
+    return f", without the {len(fallen)} that collapse {FACTS['mean'](others)}" if len(others) and fallen else ""
 
 
 RULES: Mapping[str, Callable[[Family[Any]], str]] = {
@@ -218,8 +224,8 @@ DECIDING = ("least", "most", "widest", "clearest")  # methods of `Family` that p
 FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "count": len,
     "positive": lambda family: sum(mean > 0 for mean in family.means),
-    "at_below": lambda family: family.named(family.below),
-    "at_beyond": lambda family: family.named(family.beyond),
+    "at_below": lambda family: among([f"{key} {family.contrasts[key].mean:+.2f}" for key in family.below]),
+    "at_beyond": lambda family: among([f"{key} {family.contrasts[key].mean:+.2f}" for key in family.beyond]),
     "short": lambda family: sum(p <= LEVEL / 2 for p in family.adjusted(lambda one: one.p_below(one.margin)).values()),
     "no_worse": lambda family: sum(one.p_above(-one.margin) <= LEVEL for one in family.contrasts.values()),
     "worse": lambda family: sum(one.p_below(-one.margin) <= LEVEL for one in family.contrasts.values()),
@@ -231,7 +237,7 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "points": lambda family: ", ".join(one.points for one in family.contrasts.values()),
     "by_column": lambda family: ", ".join(f"{one} on {key.column}" for key, one in family.contrasts.items()),
     "each": lambda family: ", ".join(f"{key} {one}" for key, one in family.contrasts.items()),
-    "without_fallen": lambda family: _without_fallen(family),
+    "without_fallen": _without_fallen,
     "others": lambda family: len(_without_nrbp(family)),
     "others_positive": lambda family: FACTS["positive"](_without_nrbp(family)),
     "verdict_on_others": lambda family: RULES["most rise"](_without_nrbp(family)),
@@ -244,16 +250,6 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
 }
 """What a sentence about differences can name beside the attributes of `Family`, whose lists of keys count as numbers:
 other counts, the differences at either end, and their keys."""
-
-
-def _without_nrbp(family: Family[Any]) -> Family[Any]:
-    return family.without([cell for cell in family.contrasts if cell.loss == "nRBP"])
-
-
-def _without_fallen(family: Family[Any]) -> str:
-    fallen = collapsed(family.contrasts)
-    others = family.without(fallen)
-    return f", without the {len(fallen)} that collapse {FACTS['mean'](others)}" if len(others) and fallen else ""
 
 
 class _Facts(dict[str, object]):
