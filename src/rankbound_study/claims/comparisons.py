@@ -40,7 +40,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
 from itertools import combinations, pairwise, product
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -70,10 +70,8 @@ DIFFERENCE = schema("float: score difference low high p_value p_holm; int: n_top
 """A mean score, and its difference from that of a reference: null for the reference itself, or without one. Intervals
 are of 95 % over topics and trainings; `p_holm` is corrected over all differences of the table."""
 
-Value = TypeVar("Value")
 
-
-def _second(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
+def _second(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Name what belongs to a second difference of a row, which has one score alone."""
     return {f"{prefix}{name}": value for name, value in values.items() if name != "score"}
 
