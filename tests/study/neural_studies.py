@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,15 @@ def write_study(folder: Path, *, web: str = "mq2008-label1", faces: str = "aaf")
 
 
 def write_images(path: Path) -> tuple[Path, np.ndarray]:
+    """Write the pictures; return the path and their ages."""
+    table, ages = pictures()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_table(table, path, "images", metadata={"rankbound.images": json.dumps({"shape": [3, SIDE, SIDE]})})
+    return path, ages
+
+
+@cache
+def pictures() -> tuple[pa.Table, np.ndarray]:
     """Grey discs, the larger the older, in smooth noise; the last picture is a copy of the first."""
     random = np.random.default_rng(0)
     ages = random.integers(2, 81, FACES)
@@ -57,10 +67,7 @@ def write_images(path: Path) -> tuple[Path, np.ndarray]:
     names = [f"{number:05}A{age:02}" for number, age in enumerate(ages)]
     groups = np.arange(FACES)
     groups[-1] = 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = images_table(names, np.arange(FACES), ages, groups, pixels.astype(np.uint8))
-    write_table(table, path, "images", metadata={"rankbound.images": json.dumps({"shape": [3, SIDE, SIDE]})})
-    return path, ages
+    return images_table(names, np.arange(FACES), ages, groups, pixels.astype(np.uint8)), ages
 
 
 def draw_pairs(ages: np.ndarray) -> np.ndarray:
@@ -82,7 +89,8 @@ def _key(dataset: str, method: str, **options: Any) -> dict[str, object]:
     """Return the columns that identify a method's runs; `options` are those besides its family and model."""
     control = method in ("random", "oracle")
     model = "mlp" if any(part in method for part in NETWORKS) else "other"
-    told = {} if control else {"family": _family(method), "model": model, **options}
+    family = {"Reg": "reg", "Class": "class"}.get(method.split("-")[0], "rank")
+    told = {} if control else {"family": family, "model": model, **options}
     return {
         "study": "neural",
         "protocol": "honest",
@@ -198,9 +206,10 @@ class Planted:
         return self.ages(methods, dataset, pairs)
 
     def true_ages(self) -> np.ndarray:
-        """The instances of the faces, whose pictures are written on first use."""
-        self.images, ages = write_images(self.folder / "images.parquet")
-        return ages
+        """The ages of the faces, whose pictures are written on first use."""
+        if self.images is None:
+            self.images, _ = write_images(self.folder / "images.parquet")
+        return pictures()[1]
 
     def drawn(self) -> np.ndarray:
         """All pairs of faces that are more than 5 years apart."""
@@ -242,10 +251,6 @@ class Planted:
             numbers = dict.fromkeys(("mean_loss", "gradient_norm", "nDCG@10", "AP", "PairAccuracy"), score - drop)
             key = {**_key(dataset, method), "fold": 1, "epoch": epoch, "part": "validation"}
             self.epochs.append({**key, **numbers})
-
-
-def _family(method: str) -> str:
-    return {"Reg": "reg", "Class": "class"}.get(method.split("-")[0], "rank")
 
 
 def _random(method: str, dataset: str) -> np.random.Generator:

@@ -322,8 +322,7 @@ def verdicts(claim: str, world: World, repetitions: int, start: int = 0) -> Coun
 
 # The main runs of the study, with effects on lists
 
-RANDOM = 0.1
-"""The score of a random ordering, far below all others: every planted training trained."""
+RANDOM = 0.1  # the score of a random ordering, far below all others: every planted training trained
 
 
 def main_runs(
@@ -379,8 +378,7 @@ def drawn(world: World) -> Held:
 MINE = "mine"
 TOPICS = 60
 
-System = tuple[str, str, str, str]
-"""Variant, model, loss and bounding."""
+System = tuple[str, str, str, str]  # variant, model, loss and bounding
 
 
 @dataclass

@@ -28,9 +28,7 @@ from tests.study.planted import RUNS, STUDY, Held, Setting, World, settings, ver
 WRONG, POWER = 0.05, 0.8
 """Largest share of wrong verdicts, and smallest share of right ones where effects are as large as those published."""
 
-
-Draw = Callable[[int], Counter[str]]
-"""Counts the verdicts on so many studies."""
+Draw = Callable[[int], Counter[str]]  # counts the verdicts on so many studies
 
 
 @dataclass(frozen=True)
@@ -135,33 +133,26 @@ def _strength(correlation: float, share: float = 3**-0.5) -> float:
     return float(error * correlation / np.sqrt(1 - correlation**2) / share)
 
 
-def _one_up(one: Setting) -> float:
-    return 0.05 if (one.loss, one.bounding) == ("AP", "min-max") else -0.05
-
-
+ONE_UP = where_bounded(lambda one: 0.05 if (one.loss, one.bounding) == ("AP", "min-max") else -0.05)
 FALLEN = replace(
     TABLE,
     effect=where_bounded(lambda one: -0.15 if _collapse(one) else 0.0),
     scatter=lambda one: 0.2 if _collapse(one) else 0.0,
 )
-
 OF_AP = replace(ONLY_AP, settings=settings(["AP"]))
+
+RELATED = replace(TABLE, own=0.0, training=0.0, chance=float(np.sqrt(0.0104 * 0.3 / 0.7)))
 
 LISTS = [
     true("T37", "no effect, 400 topics", replace(OF_AP, topics=400, own=0.002, chance=0.002)),
     false("T37", "+0.05 in all cells", replace(OF_AP, effect=where_bounded(0.05))),
     undecidable("T37", "no effect, 20 topics", replace(OF_AP, topics=20)),
     false("T41", "-0.05 in all cells", replace(TABLE, effect=where_bounded(-0.05))),
-    true("T41", "+0.05 with one bound, -0.05 with the others", replace(TABLE, effect=where_bounded(_one_up))),
+    true("T41", "+0.05 with one bound, -0.05 with the others", replace(TABLE, effect=ONE_UP)),
     edge("T41", "no effect", TABLE, CONFIRMED),
     true("T40", "correlations of 0.9, and a collapse", FALLEN),
     false("T40", "one correlation of 0.5", replace(TABLE, topics=100, scatter=_of_min_max(0.16))),
-    edge(
-        "T40",
-        "all correlations are 0.7",
-        replace(TABLE, own=0.0, training=0.0, chance=float(np.sqrt(0.0104 * 0.3 / 0.7))),
-        CONFIRMED,
-    ),
+    edge("T40", "all correlations are 0.7", RELATED, CONFIRMED),
     true("T43", "unrelated, and a collapse that is related", SIZES),
     false("T43", "one correlation of 0.5", replace(SIZES, relevant=_of_min_max(_strength(0.5)))),
     edge("T43", "one correlation of 0.21", replace(SIZES, relevant=_of_min_max(_strength(0.22))), CONFIRMED),
@@ -244,17 +235,16 @@ def remedied(by_gain: float, by_start: float) -> World:
     return World(effect, some, own=0.01, gradient=lambda one: 0.1 if (one.bounding, one.variant) in vanished else 1.0)
 
 
-def _spoilt(world: World) -> World:
-    """Both losses score 0.2 lower from the other start."""
-    return replace(world, effect=lambda one: world.effect(one) - 0.2 * one.variant.startswith("starts"))
-
+BY_GAIN = remedied(0.0, 1.0)
+SPOILT = replace(BY_GAIN, effect=lambda one: BY_GAIN.effect(one) - 0.2 * one.variant.startswith("starts"))
+"""Both losses score 0.2 lower from the other start."""
 
 REMEDIES = [
     true("T27", "both remedies remove the drop", remedied(0.0, 0.0)),
-    false("T27", "the start removes nothing", remedied(0.0, 1.0)),
+    false("T27", "the start removes nothing", BY_GAIN),
     edge("T27", "half of the drop remains", remedied(0.0, 0.5), CONFIRMED, REFUTED),
     undecidable("T27", "no remedy lifts the gradient", replace(remedied(0.0, 0.0), gradient=lambda one: 1.0)),
-    true("T27", "the gain removes the drop, from the other start nothing trains", _spoilt(remedied(0.0, 1.0))),
+    true("T27", "the gain removes the drop, from the other start nothing trains", SPOILT),
 ]
 
 RANKERS = ("RankNet", "DirectRanker", "Rank-LR", "LambdaMART")
@@ -302,9 +292,10 @@ def _leads(*true_leads: float, error: float = 0.006) -> Callable[[int], Counter[
             drawn = np.array(true_leads) + np.random.default_rng(number).normal(0, error, len(counts))
             values = [*drawn, float(slope @ drawn)]
             errors = [error] * len(counts) + [error * float(np.sqrt((slope**2).sum()))]
+            p_values = 2 * stats.norm.sf(np.abs(np.array(values) / errors))
             gaps = [
-                [*NAMES[:2], features, *NAMES[2:], value, value - 1.96 * one, value + 1.96 * one, _p(value / one), 2]
-                for features, value, one in zip([*counts.tolist(), None], values, errors, strict=True)
+                [*NAMES[:2], features, *NAMES[2:], value, value - 1.96 * one, value + 1.96 * one, p_value, 2]
+                for features, value, one, p_value in zip((5, 20, 46, None), values, errors, p_values, strict=True)
             ]
             table = pl.DataFrame(gaps, schema=GAP_COLUMNS, orient="row")
             (trend,) = trends(FeatureResults(pl.DataFrame(schema=SCORE_COLUMNS), table))
@@ -312,10 +303,6 @@ def _leads(*true_leads: float, error: float = 0.006) -> Callable[[int], Counter[
         return found
 
     return count
-
-
-def _p(value: float) -> float:
-    return 2 * float(stats.norm.sf(abs(value)))
 
 
 METHODS = [
@@ -332,10 +319,8 @@ METHODS = [
 
 CASES = [*MEANS, *LISTS, *CHOICES, *REMEDIES, *METHODS]
 
-
 FEW, MANY = 8, 50
-SURPRISE = 1e-4
-"""A share is beyond its limit if chance would give such a count less often."""
+SURPRISE = 1e-4  # a share is beyond its limit if chance would give such a count less often
 
 
 def check(case: Case, repetitions: int) -> None:

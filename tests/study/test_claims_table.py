@@ -18,15 +18,6 @@ from rankbound.errors import DataError
 from rankbound_study.claims import registry, verdicts
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import DECIDING, RULES
-from rankbound_study.claims.verdicts import (
-    CONFIRMED,
-    INCONCLUSIVE,
-    NOT_RUN,
-    NOT_TESTABLE,
-    REFUTED,
-    MissingEvidence,
-    Verdict,
-)
 from rankbound_study.cli import main
 from rankbound_study.report import claims, document
 from rankbound_study.report.blocks import Document, Finding, Paragraph, TableBlock, escaped, signed, with_minus_signs
@@ -37,10 +28,10 @@ CLAIMS = registry.claims()
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the files that the command writes without any runs."""
     folder = tmp_path_factory.mktemp("claims")
-    assert main(["claims", "--out-dir", str(folder)]) == 0
+    assert main(["claims", "--theorems", str(theorems_file), "--out-dir", str(folder)]) == 0
     return folder
 
 
@@ -60,10 +51,12 @@ def test_every_claim_has_one_row_in_the_order_of_their_weight(folder: Path) -> N
     assert table["claim"].to_list() == [claim.claim for claim in CLAIMS]
     assert table["reason"].str.len_chars().min() > 10
     decided = dict(table.select("id", "verdict").rows())
-    assert (decided["T03"], decided["T19"], decided["T23"]) == (CONFIRMED, REFUTED, NOT_RUN)
-    assert set(table.filter(verdict=NOT_RUN)["id"]) <= {claim.id for claim in CLAIMS if claim.kind == "empirical"}
-    with pytest.raises(MissingEvidence, match="no runs: no file of them was given"):
-        Evidence("thesis").ratios("movielens")
+    assert (decided["T03"], decided["T19"], decided["T23"]) == (verdicts.CONFIRMED, verdicts.REFUTED, verdicts.NOT_RUN)
+    assert set(table.filter(verdict=verdicts.NOT_RUN)["id"]) <= {
+        claim.id for claim in CLAIMS if claim.kind == "empirical"
+    }
+    with pytest.raises(verdicts.MissingEvidence, match="no runs: no file of them was given"):
+        Evidence("thesis").columns("movielens")
 
 
 def test_the_registry_has_groups_deciders_sentences_and_known_rules() -> None:
@@ -76,7 +69,7 @@ def test_the_registry_has_groups_deciders_sentences_and_known_rules() -> None:
     assert "empirical" not in {claim.kind for claim in CLAIMS if claim.group == of_group[-1]}
     assert set(registry.deciders()) == {claim.id for claim in CLAIMS}
     with pytest.raises(ValueError, match="T03 is decided twice"):
-        registry.decides("T03")(lambda evidence: Verdict(CONFIRMED, "again"))
+        registry.decides("T03")(lambda evidence: verdicts.Ruling(verdicts.CONFIRMED))
     assert all(claim.reason and claim.statistic for claim in CLAIMS)
     with pytest.raises(KeyError, match="some rise"):
         registry.decide_by_shape(Evidence("thesis"), "differences", "some rise")
@@ -103,9 +96,9 @@ def test_the_section_counts_and_shows_all(folder: Path, tmp_path: Path) -> None:
 
 def test_claims_of_a_source_begin_with_refuted_ones_and_damage_is_named(folder: Path, tmp_path: Path) -> None:
     (block,) = Claims.read(folder).of_source("T")
-    verdicts = [row[2].text for row in block.rows]
-    order = [REFUTED, INCONCLUSIVE, CONFIRMED, NOT_TESTABLE, NOT_RUN]
-    assert verdicts == sorted(verdicts, key=order.index)
+    found = [row[2].text for row in block.rows]
+    order = [verdicts.REFUTED, verdicts.INCONCLUSIVE, verdicts.CONFIRMED, verdicts.NOT_TESTABLE, verdicts.NOT_RUN]
+    assert found == sorted(found, key=order.index)
     assert {row[0].text for row in block.rows} == {claim.id for claim in CLAIMS if claim.id.startswith("T")}
     text = (folder / "table_claims.csv").read_text("utf-8")
     (tmp_path / "table_claims.csv").write_text(text.replace(",confirmed,", ",sure,", 1), "utf-8")
@@ -117,7 +110,9 @@ def test_numbers_are_short_and_texts_cannot_break_the_forms() -> None:
     numbers = list(map(claims.number, (0.012345, -0.5, 0.0, 12345.6, 0.00001234)))
     assert numbers == ["0.0123", "−0.5", "0", "12346", "1.2e−05"]
     claim = registry.Claim("T01", "bounds", "seed", "a | b & c_d 100%", "", "theorem")
-    table = verdicts.frame([(claim, Verdict(REFUTED, r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))])
+    table = verdicts.frame(
+        [(claim, verdicts.Ruling(verdicts.REFUTED, reason=r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))]
+    )
     assert r"a \| b & c_d" in claims.texts(table).markdown
     assert r"a | b \& c\_d 100\%" in claims.texts(table).latex
     assert escaped("\\") == r"\textbackslash{}"
@@ -265,29 +260,19 @@ def write_tables(folder: Path, theorems: Path) -> Path:
     planted = methods.evidence()
     first = write_runs(folder / "first.parquet", protocols=("published", "honest"), topics=12, folds=2, seeds=2)
     runs, epochs = folder / "runs.parquet", folder / "epochs.parquet"
-    _joined([study.runs, planted.runs, first], runs)
-    _joined([study.epochs, planted.epochs], epochs)
+    for target, paths in ((runs, (study.runs, planted.runs, first)), (epochs, (study.epochs, planted.epochs))):
+        pl.concat([pl.read_parquet(path) for path in paths], how="diagonal_relaxed").write_parquet(target)
     files = ["--runs", runs, "--epochs", epochs]
     of_faces = ["--images", study.images, "--predictions", *study.predictions]
-    options = {"table_5_1": {"study": "thesis"}, "table_5_1_honest": {"study": "thesis"}}
-    for name, wanted in options.items():
-        _run(folder, "table", name, "--runs", runs, "--options", json.dumps(wanted))
-    _run(folder, "table", "table_flattery", "--runs", runs, "--options", json.dumps({"study": "thesis"}))
-    _run(folder, "table", "table_neural_1", *files)
-    _run(folder, "table", "table_neural_2", *files, *of_faces)
-    _run(folder, "table", "table_neural_features", *files, *of_faces)
-    _run(folder, "claims", "--theorems", theorems, *files, *of_faces)
+    of_thesis = ["--runs", runs, "--options", '{"study": "thesis"}']
+    for words in (
+        *(["table", name, *of_thesis] for name in ("table_5_1", "table_5_1_honest", "table_flattery")),
+        ["table", "table_neural_1", *files],
+        *(["table", name, *files, *of_faces] for name in ("table_neural_2", "table_neural_features")),
+        ["claims", "--theorems", theorems, *files, *of_faces],
+    ):
+        assert main([*map(str, words), "--out-dir", str(folder / "tables")]) == 0
     return folder
-
-
-def _joined(paths: list[Path | None], target: Path) -> None:
-    pl.concat([pl.read_parquet(path) for path in paths if path is not None], how="diagonal_relaxed").write_parquet(
-        target
-    )
-
-
-def _run(folder: Path, *words: object) -> None:
-    assert main([*map(str, words), "--out-dir", str(folder / "tables")]) == 0
 
 
 _NUMBER = r"[+−]\d\.\d{4}(?!\d)"

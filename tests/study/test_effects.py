@@ -12,19 +12,8 @@ import pytest
 
 import rankbound as rb
 from rankbound.compare import PairedScores
-from rankbound_study.claims import comparisons
+from rankbound_study.claims import comparisons, effects
 from rankbound_study.claims.comparisons import OWN_METRICS, coherence
-from rankbound_study.claims.effects import (
-    EVERY,
-    KINDS,
-    OTHER_SEEDS,
-    SAME_LOSS,
-    effects,
-    of_halves,
-    pooled,
-    regimes,
-    replicas_table,
-)
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.jobs.parts import RUN_METRICS
 from rankbound_study.report.blocks import Paragraph, TableBlock
@@ -51,8 +40,8 @@ def test_intervals_cover_the_planted_mean_in_95_of_100_draws(between: float, sha
     random, k, draws = np.random.default_rng(3), 12, 2000
     errors = covariance(k, shared, 0.002)
     y = RISE + random.normal(0, between, (draws, k)) + random.multivariate_normal(np.zeros(k), errors, draws)
-    found = [pooled(one, errors) for one in y]
-    assert 0.93 < np.mean([low < RISE < high for low, high in (one.interval for one in found)]) <= 1.0
+    found = [effects.pooled(one, errors) for one in y]
+    assert 0.93 < np.mean([low < RISE < high for low, high in (one.interval() for one in found)]) <= 1.0
     new = RISE + random.normal(0, between, draws)
     of_new = np.array([one.of_new_cell for one in found])
     assert 0.9 < np.mean((of_new[:, 0] < new) & (new < of_new[:, 1])) <= 1.0
@@ -63,9 +52,9 @@ def test_the_variance_between_cells_is_the_planted_one_whatever_they_share() -> 
     for shared in (0.0, 0.005):
         errors = covariance(k, shared, 0.002)
         y = random.normal(0, 0.003, (2000, k)) + random.multivariate_normal(np.zeros(k), errors, 2000)
-        assert np.mean([pooled(one, errors).between ** 2 for one in y]) == pytest.approx(0.003**2, rel=0.05)
-    equal = pooled(np.full(3, RISE), covariance(3, 0.0, 0.001))
-    assert (equal.between, equal.estimate.standard_error) == (0.0, pytest.approx(0.001 / np.sqrt(3)))
+        assert np.mean([effects.pooled(one, errors).between ** 2 for one in y]) == pytest.approx(0.003**2, rel=0.05)
+    equal = effects.pooled(np.full(3, RISE), covariance(3, 0.0, 0.001))
+    assert (equal.between, equal.standard_error) == (0.0, pytest.approx(0.001 / np.sqrt(3)))
 
 
 @pytest.fixture(scope="module")
@@ -76,21 +65,21 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
 
 
 def test_means_are_the_planted_ones_and_two_readings_are_one_data_set(evidence: Evidence, tmp_path: Path) -> None:
-    found = {(kind, loss): one for kind, loss, one in effects(evidence).means()}
-    assert set(found) == {(kind, loss) for kind in KINDS for loss in (EVERY, "nDCG", "AP", "nRBP")}
+    found = {(kind, loss): one for kind, loss, one in effects.Effects(evidence).means()}
+    assert set(found) == {(kind, loss) for kind in effects.KINDS for loss in (effects.EVERY, "nDCG", "AP", "nRBP")}
     rise = found["affine", "AP"]
     assert rise.n == 9, "three boundings on three data sets"
-    assert rise.interval[0] < RISE < rise.interval[1]
-    assert rise.interval[0] > 0
+    assert rise.interval()[0] < RISE < rise.interval()[1]
+    assert rise.interval()[0] > 0
     assert found["affine", "nRBP"].n == 3, "identical boundings are one cell"
-    assert found["distribution", "nDCG"].estimate.mean == pytest.approx(-0.05, abs=0.002)
-    low, high = found["affine", "nDCG"].interval
+    assert found["distribution", "nDCG"].mean == pytest.approx(-0.05, abs=0.002)
+    low, high = found["affine", "nDCG"].interval()
     assert low < 0 < high
-    assert found["affine", EVERY].between > found["affine", "AP"].between
+    assert found["affine", effects.EVERY].between > found["affine", "AP"].between
     runs = pl.read_parquet(evidence.runs)
     again = runs.filter(pl.col("dataset") == "mq2008-label1").with_columns(dataset=pl.lit("mq2008-label2"))
     pl.concat([runs, again]).write_parquet(tmp_path / "runs.parquet")
-    both = effects(replace(evidence, runs=tmp_path / "runs.parquet"))
+    both = effects.Effects(replace(evidence, runs=tmp_path / "runs.parquet"))
     assert len(both.contrasts) == 4 * 10
     assert {one.n for kind, loss, one in both.means() if (kind, loss) == ("affine", "AP")} == {9}
 
@@ -106,11 +95,11 @@ def test_intervals_hold_replicas_of_one_training(tmp_path: Path) -> None:
     folders = [tmp_path / str(number) for number in range(5)]
     for folder in folders:
         folder.mkdir()
-    found = pl.concat(replicas_table(world.files(folder, number)) for number, folder in enumerate(folders))
-    assert set(found["replicas"]) == {SAME_LOSS, OTHER_SEEDS}
-    assert found.filter(replicas=OTHER_SEEDS)["a"].n_unique() == 5
+    found = pl.concat(effects.replicas_table(world.files(folder, number)) for number, folder in enumerate(folders))
+    assert set(found["replicas"]) == {effects.SAME_LOSS, effects.OTHER_SEEDS}
+    assert found.filter(replicas=effects.OTHER_SEEDS)["a"].n_unique() == 5
     of_one = found.filter(dataset="movielens", nsr=1)
-    assert sorted(of_one.filter(replicas=SAME_LOSS).select("a", "b").unique().rows()) == [
+    assert sorted(of_one.filter(replicas=effects.SAME_LOSS).select("a", "b").unique().rows()) == [
         ("expectation", "expectation-max"), ("min-max", "expectation"), ("min-max", "expectation-max"),
     ]  # fmt: skip
     covered, by_topics = (((found[f"{name}low"] <= 0) & (found[f"{name}high"] >= 0)).mean() for name in ("", "topics_"))
@@ -123,11 +112,11 @@ def test_halves_of_the_seeds_are_those_of_one_fold() -> None:
     values[0, :, 0] = [1, 2, 4, 8]
     values[0, :, 1, 1:] = [1, 10, 100]
     drawn = PairedScores(["a"], ["x", "y", "z"], values, ["1", "2"], list("0123"))
-    halves = of_halves(drawn.pair("a", "a"))
+    halves = effects.of_halves(drawn.pair("a", "a"))
     assert (halves.a - halves.b)[0].tolist()[0] == [-1, -4]
     assert (halves.a - halves.b)[0, 1, 0] == -9
     assert np.isnan((halves.a - halves.b)[0, 1, 1]), "a third seed has no other"
-    assert of_halves(replace(drawn, values=values[..., :1], seeds=["0"]).pair("a", "a")) is None
+    assert effects.of_halves(replace(drawn, values=values[..., :1], seeds=["0"]).pair("a", "a")) is None
 
 
 def test_the_steps_make_tables_a_figure_and_a_section_or_empty_ones(evidence: Evidence, tmp_path: Path) -> None:
@@ -154,8 +143,7 @@ def test_the_steps_make_tables_a_figure_and_a_section_or_empty_ones(evidence: Ev
 
 # The map of regimes, from runs whose effects are planted
 
-SHORT, LONG = 4, 40
-"""Relevant items of the two kinds of users; lists have as many irrelevant ones."""
+SHORT, LONG = 4, 40  # relevant items of the two kinds of users; lists have as many irrelevant ones
 OF_SHORT, OF_LONG = 0.04, -0.01
 USERS = 20
 WIDE = "synthetic-wide"
@@ -187,7 +175,7 @@ def files(folder: Path, of: World, gradient: float = 1.0) -> StudyFiles:
 
 
 def test_effects_are_those_of_the_runs(tmp_path: Path) -> None:
-    table = regimes(files(tmp_path, world()), STUDY, PLANTED)
+    table = effects.regimes(files(tmp_path, world()), STUDY, PLANTED)
     assert table["factors"].to_list() == [4, 2]
     for row, times in zip(table.iter_rows(named=True), (1, 2), strict=True):
         assert row["effect_short"] == pytest.approx(OF_SHORT * times)
@@ -207,10 +195,10 @@ def test_effects_are_those_of_the_runs(tmp_path: Path) -> None:
 
 def test_real_data_have_no_planted_parameters_and_an_effect_takes_an_unbounded_loss(tmp_path: Path) -> None:
     runs = world("movielens-mixed-1-2-3", 32).files(tmp_path).runs
-    row = regimes(StudyFiles(runs), STUDY, PLANTED).row(0, named=True)
+    row = effects.regimes(StudyFiles(runs), STUDY, PLANTED).row(0, named=True)
     assert row["spread"] is row["correlation"] is row["rank"] is None
     assert row["factors"] == 32
-    assert regimes(StudyFiles(world(boundings=("min-max",)).files(tmp_path).runs), STUDY, PLANTED).is_empty()
+    assert effects.regimes(StudyFiles(world(boundings=("min-max",)).files(tmp_path).runs), STUDY, PLANTED).is_empty()
 
 
 def test_table_and_figure_are_made_from_the_files_and_count_what_did_not_train(tmp_path: Path) -> None:

@@ -19,35 +19,8 @@ from planted import BOUNDINGS, LOSSES, Setting, World, settings, where_bounded
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import figures
-from rankbound_study.claims import law as law_of_lists
-from rankbound_study.claims import theorems, verdicts
+from rankbound_study.claims import law, theorems, verdicts
 from rankbound_study.claims.evidence import Evidence, choose_smallest_effects, smallest_effect
-from rankbound_study.claims.law import (
-    ALL,
-    BOUNDS,
-    EXPERIMENT,
-    HELD,
-    LINE_COLUMNS,
-    MISMATCH,
-    NOT_HELD,
-    REGISTERED,
-    REGISTERED_COLUMNS,
-    SECOND,
-    SECOND_HYPOTHESIS,
-    UNDECIDED,
-    UNTRAINED,
-    Law,
-    Prediction,
-    cells_table,
-    fit,
-    law,
-    lines_table,
-    outcomes,
-    predictions,
-    predictions_table,
-    registered_table,
-    verdict,
-)
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.cli import main
 from rankbound_study.config.check import merged
@@ -109,7 +82,7 @@ def evidence(
     folder: Path,
     slope: float = SLOPE,
     only: str = "",
-    experiments: tuple[str, ...] = (EXPERIMENT,),
+    experiments: tuple[str, ...] = (law.EXPERIMENT,),
     bonus: float = 0.0,
     drawings: int = 1,
 ) -> Evidence:
@@ -129,7 +102,7 @@ def evidence(
         text = json.loads(one.options).get("list_weights", one.bounding)
         if text == "none" or (only and one.loss != only):
             return 0.0
-        best = one.variant == f"{SECOND}-{'weak' if one.loss == 'nRBP' else 'half'}"
+        best = one.variant == f"{law.SECOND}-{'weak' if one.loss == 'nRBP' else 'half'}"
         return slope * change(one.nsr, one.loss, text) + bonus * best
 
     varied = [
@@ -143,44 +116,44 @@ def evidence(
     return World(effect, [*settings(LOSSES, AFFINE, (2, None)), *varied], **size).files(folder)
 
 
-def found(instances: Instances, folder: Path, **planted: Any) -> Law:
+def found(instances: Instances, folder: Path, **planted: Any) -> law.Law:
     lists = {column: read_instances(path) for column, path in instances.items()}
-    return law(evidence(instances, folder, **planted), lists)
+    return law.law(evidence(instances, folder, **planted), lists)
 
 
 @pytest.fixture(scope="module")
-def planted(instances: Instances, tmp_path_factory: pytest.TempPathFactory) -> Law:
+def planted(instances: Instances, tmp_path_factory: pytest.TempPathFactory) -> law.Law:
     return found(instances, tmp_path_factory.mktemp("planted"))
 
 
 @pytest.fixture(scope="module")
-def one_loss(instances: Instances, tmp_path_factory: pytest.TempPathFactory) -> Law:
+def one_loss(instances: Instances, tmp_path_factory: pytest.TempPathFactory) -> law.Law:
     return found(instances, tmp_path_factory.mktemp("one_loss"), only="nRBP")
 
 
-def test_the_line_has_the_planted_slope_and_same_weights_count_once(planted: Law) -> None:
+def test_the_line_has_the_planted_slope_and_same_weights_count_once(planted: law.Law) -> None:
     line = planted.line()
     assert line["slope"] == pytest.approx(SLOPE, abs=0.0004)
     assert line["slope_low"] < SLOPE < line["slope_high"] < 0
     assert line["intercept"] == pytest.approx(0, abs=2e-4)
     assert line["r_squared"] > 0.95
-    without = [one for one in planted.lines if one["predictor"] == MISMATCH and one["cells"].startswith("without")]
+    without = [one for one in planted.lines if one["predictor"] == law.MISMATCH and one["cells"].startswith("without")]
     assert [one["cells"] for one in without] == ["without movielens", "without mq2008-label1"]
     assert all(one["slope"] == pytest.approx(SLOPE, abs=0.0006) for one in without)
     # The affine bounds of nRBP, and the weights pairs^-1 of the experiment, are one training.
     of_pairs = [one for one in planted.effects if one.cell.loss == "nRBP" and one.cell.column == COLUMNS[0]]
     same = {(one.origin, one.cell.bounding): one.same_as for one in of_pairs}
-    assert same[BOUNDS, "min-max"] == ""
-    assert same[BOUNDS, "expectation"] == same[BOUNDS, "expectation-max"] == "min-max"
-    assert same[EXPERIMENT, "pairs^-1"] == "min-max"
-    assert same[EXPERIMENT, "permuted(pairs^-1)"] == same[EXPERIMENT, "pairs^-0.5"] == ""
+    assert same[law.BOUNDS, "min-max"] == ""
+    assert same[law.BOUNDS, "expectation"] == same[law.BOUNDS, "expectation-max"] == "min-max"
+    assert same[law.EXPERIMENT, "pairs^-1"] == "min-max"
+    assert same[law.EXPERIMENT, "permuted(pairs^-1)"] == same[law.EXPERIMENT, "pairs^-0.5"] == ""
     assert not any(one.same_as for one in planted.effects if one.cell.loss == "AP")
     assert len(planted.counted) == len(planted.effects) - 3 * len(COLUMNS)
 
 
-def test_the_law_is_confirmed_where_it_is_planted(planted: Law) -> None:
-    assert verdict(planted).outcome == CONFIRMED
-    by_text = {one.prediction: one.outcome for one in outcomes(planted)}
+def test_the_law_is_confirmed_where_it_is_planted(planted: law.Law) -> None:
+    assert law.verdict(planted).outcome == CONFIRMED
+    by_text = {one.prediction: one.outcome for one in law.outcomes(planted)}
     best = [outcome for text, outcome in by_text.items() if "scores highest" in text]
     assert best == [CONFIRMED] * len(LOSSES) * len(COLUMNS)
     # The planted slope is steeper than the predicted one.
@@ -195,40 +168,40 @@ def test_the_law_is_confirmed_where_it_is_planted(planted: Law) -> None:
 
 @pytest.mark.parametrize(("bonus", "outcome"), [(0.0, REFUTED), (0.05, CONFIRMED)])
 def test_the_second_hypothesis_has_cells_and_predictions_of_its_own(
-    instances: Instances, tmp_path: Path, planted: Law, bonus: float, outcome: str
+    instances: Instances, tmp_path: Path, planted: law.Law, bonus: float, outcome: str
 ) -> None:
     """The same cells again, best at the powers of the first hypothesis, or with a bonus at those of the second."""
-    both = found(instances, tmp_path, experiments=(EXPERIMENT, SECOND), bonus=bonus)
-    line, of_first = both.line(REGISTERED), planted.line(REGISTERED)
+    both = found(instances, tmp_path, experiments=(law.EXPERIMENT, law.SECOND), bonus=bonus)
+    line, of_first = both.line(law.REGISTERED), planted.line(law.REGISTERED)
     assert line["n"] == of_first["n"], "the registered regression is about the same cells"
     assert line["slope"] == pytest.approx(of_first["slope"], abs=2e-4)
-    assert [(one.prediction, one.outcome) for one in outcomes(both) if SECOND_HYPOTHESIS not in one.prediction] == [
-        (one.prediction, one.outcome) for one in outcomes(planted)
-    ]
-    of_second = [one for one in outcomes(both) if one.prediction.startswith(SECOND_HYPOTHESIS)]
+    assert [
+        (one.prediction, one.outcome) for one in law.outcomes(both) if law.SECOND_HYPOTHESIS not in one.prediction
+    ] == [(one.prediction, one.outcome) for one in law.outcomes(planted)]
+    of_second = [one for one in law.outcomes(both) if one.prediction.startswith(law.SECOND_HYPOTHESIS)]
     assert len(of_second) == len(LOSSES) * len(COLUMNS)
     # On MQ2008, nRBP is best at -0.5 by the first hypothesis, too.
     assert {one.outcome for one in of_second if "MovieLens" in one.prediction} == {outcome}
-    cells = cells_table(both)
-    assert len(cells.filter(origin=SECOND)) == len(cells.filter(origin=EXPERIMENT))
+    cells = law.cells_table(both)
+    assert len(cells.filter(origin=law.SECOND)) == len(cells.filter(origin=law.EXPERIMENT))
 
 
 def test_lines_predict_cells_that_they_were_not_fitted_to(instances: Instances, tmp_path: Path) -> None:
     """The bounds' line predicts the later cells and those of another data set, where effects are on one line."""
-    later = found(instances, tmp_path, experiments=(SECOND,))
-    lines = {one["cells"]: one for one in later.lines if one["predictor"] == MISMATCH}
-    assert lines[ALL]["n"] == len(later.counted) == lines[REGISTERED]["n"] + lines[REGISTERED]["n_held_out"]
+    later = found(instances, tmp_path, experiments=(law.SECOND,))
+    lines = {one["cells"]: one for one in later.lines if one["predictor"] == law.MISMATCH}
+    assert lines[law.ALL]["n"] == len(later.counted) == lines[law.REGISTERED]["n"] + lines[law.REGISTERED]["n_held_out"]
     tested = lines["without movielens"]
-    assert tested["n"] + tested["n_held_out"] == lines[ALL]["n"]
-    assert min(one["r_squared_held_out"] for one in (lines[REGISTERED], tested)) > 0.9
-    assert lines[BOUNDS]["r_squared_held_out"] is None
+    assert tested["n"] + tested["n_held_out"] == lines[law.ALL]["n"]
+    assert min(one["r_squared_held_out"] for one in (lines[law.REGISTERED], tested)) > 0.9
+    assert lines[law.BOUNDS]["r_squared_held_out"] is None
 
 
 def test_weights_are_those_of_the_folds_of_every_drawing(tmp_path: Path) -> None:
     files = {column: write(tmp_path / f"{column.dataset}.parquet", column, 10) for column in COLUMNS}
     lists = {column: read_instances(path) for column, path in files.items()}
     drawn = {column: replace(one, repeats=2) if column.nsr else one for column, one in lists.items()}
-    found = law(evidence(files, tmp_path / "runs", drawings=2), drawn)
+    found = law.law(evidence(files, tmp_path / "runs", drawings=2), drawn)
     (cell,) = (one for one in found.effects if one.cell[:2] == ("AP", "min-max") and one.cell.column.nsr)
     weights = ListWeights.of("min-max")
     views = [Influence(lists[cell.cell.column], fold, "AP") for fold in range(1, 11)]
@@ -239,24 +212,26 @@ def test_weights_are_those_of_the_folds_of_every_drawing(tmp_path: Path) -> None
 
 def test_a_gain_from_mismatch_refutes_the_law_which_needs_cells(instances: Instances, tmp_path: Path) -> None:
     opposite = found(instances, tmp_path, slope=-SLOPE)
-    assert verdict(opposite).outcome == REFUTED
-    assert {one.outcome for one in outcomes(opposite) if "scores highest" in one.prediction} == {REFUTED}
-    assert verdict(law(Evidence("thesis"), {})).outcome == NOT_RUN
-    assert list(outcomes(Law([]))) == []
-    assert lines_table(Law([])).is_empty()
-    assert predictions_table(Law([])).is_empty()
+    assert law.verdict(opposite).outcome == REFUTED
+    assert {one.outcome for one in law.outcomes(opposite) if "scores highest" in one.prediction} == {REFUTED}
+    assert law.verdict(law.law(Evidence("thesis"), {})).outcome == NOT_RUN
+    assert list(law.outcomes(law.Law([]))) == []
+    assert law.Law([]).lines == []
+    assert law.predictions_table(law.Law([])).is_empty()
 
 
-def test_a_law_of_one_loss_is_not_one_of_all_and_cells_off_the_line_are_named(planted: Law, one_loss: Law) -> None:
-    outcome, line = verdict(one_loss), one_loss.line("nRBP")
+def test_a_law_of_one_loss_is_not_one_of_all_and_cells_off_the_line_are_named(
+    planted: law.Law, one_loss: law.Law
+) -> None:
+    outcome, line = law.verdict(one_loss), one_loss.line("nRBP")
     assert outcome.outcome == INCONCLUSIVE
     assert "By loss: nDCG +0.0" in outcome.found or "By loss: nDCG -0.0" in outcome.found
     assert line["slope_high"] < 0
     off, none = ([cell for cell, p in of.p_residuals.items() if p <= 0.05] for of in (one_loss, planted))
     assert off
     assert not none
-    assert fit(planted).outcome != REFUTED == fit(one_loss).outcome
-    assert f"{len(off)} of {len(one_loss.counted)} (" in fit(one_loss).found
+    assert law.fit(planted).outcome != REFUTED == law.fit(one_loss).outcome
+    assert f"{len(off)} of {len(one_loss.counted)} (" in law.fit(one_loss).found
 
 
 def test_the_steps_make_tables_figures_and_a_section(instances: Instances, tmp_path: Path) -> None:
@@ -265,10 +240,10 @@ def test_the_steps_make_tables_figures_and_a_section(instances: Instances, tmp_p
     of_runs = [f"--{name}={getattr(made, name)}" for name in ("runs", "epochs", "experiments")]
     assert main(["table", "table_law", *of_runs, "--instances", *files, "--out-dir", str(tables)]) == 0
     assert main(["table", "table_list_weights", "--instances", *files, "--out-dir", str(tables)]) == 0
-    cells = pl.read_csv(tables / "table_law.csv", schema=law_of_lists.COLUMNS)
-    lines = pl.read_csv(tables / "table_law_lines.csv", schema=LINE_COLUMNS)
+    cells = pl.read_csv(tables / "table_law.csv", schema=law.COLUMNS)
+    lines = pl.read_csv(tables / "table_law_lines.csv", schema=law.LINE_COLUMNS)
     assert len(cells) == len(COLUMNS) * 3 * (3 + len(VARIANTS))
-    assert ALL in lines["cells"]
+    assert law.ALL in lines["cells"]
     csv = [str(path) for path in tables.glob("table_law*.csv")]
     for figure in ("figure_law", "figure_weight_powers"):
         (tmp_path / "figures").mkdir(exist_ok=True)
@@ -288,13 +263,13 @@ def test_the_steps_make_tables_figures_and_a_section(instances: Instances, tmp_p
 POWERS = ("pairs^-0.5", "pairs^0.5")
 
 
-def best(**values: object) -> Prediction:
+def best(**values: object) -> law.Prediction:
     """The power 0.5 ranks AP best."""
     usual = {
         "id": "best", "dataset": "movielens", "nsr": 1, "loss": "AP", "weights": "pairs^0.5",
         "against": ["none", "pairs^-0.5"], "above": 0.0, "size": [0.01, 0.05], "reason": "planted",
     }  # fmt: skip
-    return Prediction(**(usual | values))  # type: ignore[arg-type]
+    return law.Prediction(**(usual | values))  # type: ignore[arg-type]
 
 
 def world(effects: Mapping[str, float], **values: object) -> World:
@@ -314,8 +289,8 @@ def world(effects: Mapping[str, float], **values: object) -> World:
     return World(effect, [*bounds, *weighted], **(usual | taking_turns | values))  # type: ignore[arg-type]
 
 
-def outcome(one: Prediction, effects: Mapping[str, float], **values: object) -> dict[str, object]:
-    (row,) = registered_table(world(effects, **values).draw(), [one]).to_dicts()
+def outcome(one: law.Prediction, effects: Mapping[str, float], **values: object) -> dict[str, object]:
+    (row,) = law.registered_table(world(effects, **values).draw(), [one]).to_dicts()
     return row
 
 
@@ -325,16 +300,16 @@ ABOVE, BOTH = {"pairs^0.5": 0.02}, {"above": -0.002, "below": 0.002, "weights": 
 @pytest.mark.parametrize(
     ("expected", "changes", "effects", "deciding"),
     [
-        (HELD, {}, ABOVE, None),
-        (HELD, {}, {**ABOVE, "pairs^-0.5": 0.01}, "pairs^-0.5"),
-        (NOT_HELD, {}, {**ABOVE, "pairs^-0.5": 0.03}, "pairs^-0.5"),
-        (UNDECIDED, {}, {**ABOVE, "pairs^-0.5": 0.02}, "pairs^-0.5"),
-        (NOT_HELD, {}, {"pairs^0.5": -0.02, "pairs^-0.5": -0.05}, "none"),
-        (HELD, {"above": None, "below": 0.0, "against": ["none"]}, {"pairs^0.5": -0.02}, "none"),
-        (HELD, BOTH, {}, "none"),
-        (NOT_HELD, BOTH, {"min-max": 0.01}, "none"),
-        (NOT_HELD, BOTH, {"min-max": -0.01}, "none"),
-        (UNDECIDED, BOTH, {"min-max": 0.002}, "none"),
+        (law.HELD, {}, ABOVE, None),
+        (law.HELD, {}, {**ABOVE, "pairs^-0.5": 0.01}, "pairs^-0.5"),
+        (law.NOT_HELD, {}, {**ABOVE, "pairs^-0.5": 0.03}, "pairs^-0.5"),
+        (law.UNDECIDED, {}, {**ABOVE, "pairs^-0.5": 0.02}, "pairs^-0.5"),
+        (law.NOT_HELD, {}, {"pairs^0.5": -0.02, "pairs^-0.5": -0.05}, "none"),
+        (law.HELD, {"above": None, "below": 0.0, "against": ["none"]}, {"pairs^0.5": -0.02}, "none"),
+        (law.HELD, BOTH, {}, "none"),
+        (law.NOT_HELD, BOTH, {"min-max": 0.01}, "none"),
+        (law.NOT_HELD, BOTH, {"min-max": -0.01}, "none"),
+        (law.UNDECIDED, BOTH, {"min-max": 0.002}, "none"),
     ],
 )
 def test_planted_gaps_decide(
@@ -350,15 +325,15 @@ def test_planted_gaps_decide(
 
 
 def test_noise_leaves_predictions_undecided_and_the_correction_is_over_all() -> None:
-    assert outcome(best(), {"pairs^0.5": 0.002}, chance=0.2, training=0.02)["outcome"] == UNDECIDED
+    assert outcome(best(), {"pairs^0.5": 0.002}, chance=0.2, training=0.02)["outcome"] == law.UNDECIDED
     for size, as_sized in (([0.01, 0.03], True), ([0.03, 0.05], False), ([0.001, 0.01], False)):
         row = outcome(best(size=size), ABOVE)
-        assert (row["outcome"], row["as_sized"]) == (HELD, as_sized)
+        assert (row["outcome"], row["as_sized"]) == (law.HELD, as_sized)
     # One result, alone and among twenty predictions that did not run.
     one, lacking = best(against=["none"]), best(loss="nDCG", id="lacking")
     held = world({"pairs^0.5": 0.002}).draw()
-    alone = registered_table(held, [one]).row(0, named=True)
-    many = registered_table(held, [one, *(replace(lacking, id=f"lacking {number}") for number in range(20))])
+    alone = law.registered_table(held, [one]).row(0, named=True)
+    many = law.registered_table(held, [one, *(replace(lacking, id=f"lacking {number}") for number in range(20))])
     assert many.row(0, named=True)["p_held"] == pytest.approx(min(1.0, 21 * alone["p_held"]))
     assert 0 < alone["p_held"] < 1 / 21
     assert set(many["outcome"][1:]) == {NOT_RUN}
@@ -368,8 +343,8 @@ def test_noise_leaves_predictions_undecided_and_the_correction_is_over_all() -> 
 
 def test_models_that_did_not_train_are_said_and_not_tested(tmp_path: Path) -> None:
     still = {"gradient": lambda one: 0.0 if "pairs^0.5" in one.options else 1.0}
-    row = registered_table(world({"pairs^0.5": -0.3}, **still).files(tmp_path), [best()]).row(0, named=True)
-    assert (row["outcome"], row["p_held"], row["deciding"]) == (UNTRAINED, None, None)
+    row = law.registered_table(world({"pairs^0.5": -0.3}, **still).files(tmp_path), [best()]).row(0, named=True)
+    assert (row["outcome"], row["p_held"], row["deciding"]) == (law.UNTRAINED, None, None)
     assert row["effect"] == pytest.approx(-0.3, abs=0.003)
 
 
@@ -377,8 +352,8 @@ def test_registered_rows_stay_as_they_were_and_predictions_have_limits() -> None
     """Rows change no more, because their outcomes are known; other predictions need a file of their own."""
     text = files("rankbound_study.reference").joinpath("predictions.yaml").read_bytes()
     assert hashlib.sha256(text).hexdigest() == "f8ec02eb82d82bde80be8ed07793b274589e805bd0df987a06031d298dd2568e"
-    assert [one.id for one in predictions()] == [f"P{number:02}" for number in range(1, 15)]
-    assert registered_table(world({}).draw()).schema == REGISTERED_COLUMNS
+    assert [one.id for one in law.predictions()] == [f"P{number:02}" for number in range(1, 15)]
+    assert law.registered_table(world({}).draw()).schema == law.REGISTERED_COLUMNS
 
 
 # Released evidence: paper, verdicts and law come out of it as of the results, and nothing else is in it
@@ -422,7 +397,7 @@ def test_law_and_verdicts_are_those_of_the_results(
     monkeypatch.setattr("rankbound_study.export.evidence.check", lambda: theorems.read(theorems_file))
     _, made, paths = study
     one, other = (
-        law(evidence, {column: read_instances(path) for column, path in zip(COLUMNS, own, strict=True)})
+        law.law(evidence, {column: read_instances(path) for column, path in zip(COLUMNS, own, strict=True)})
         for evidence, own in ((made, paths), (released.evidence, released.files.instances))
     )
     assert [str(effect) for effect in one.effects] == [str(effect) for effect in other.effects]

@@ -38,13 +38,9 @@ from tests.library.refusals import problems
 from tests.study.planted import MINE, TOPICS, PlantedSystems, control, noise
 
 LEVEL = np.linspace(0.3, 0.8, TOPICS)
-MLP, BOUNDED, LINEAR = (
-    ("", "mlp", "nDCG", "none"),
-    ("", "mlp", "nDCG", "min-max"),
-    ("models-linear", "linear", "nDCG", "none"),
-)
+MLP, BOUNDED = ("", "mlp", "nDCG", "none"), ("", "mlp", "nDCG", "min-max")
+LINEAR = ("models-linear", "linear", "nDCG", "none")
 SCORED = [topic for topic in range(TOPICS) if topic % 10 != 9]
-
 
 SCORES = {
     MLP: LEVEL + noise(1),
@@ -291,15 +287,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Min-max bounding helps by 0.05; trees of an experiment are far worse; the best feature is behind.
     """
     folder = tmp_path_factory.mktemp("results")
-    scores = PlantedSystems(folder).add(("", "mlp", "nDCG", "none"), LEVEL + noise(1), 0.6)
-    scores.add(("", "mlp", "nDCG", "min-max"), LEVEL + 0.05 + noise(2), 0.7)
+    scores = PlantedSystems(folder).add(MLP, SCORES[MLP], 0.6).add(BOUNDED, SCORES[BOUNDED], 0.7)
     scores.add(("models-trees", "boosted-trees", "nDCG", "none"), LEVEL - 0.1 + noise(3), 0.4)
     scores.add(control("random"), LEVEL - 0.25 + noise(4)).add(control("best-feature"), LEVEL - 0.1 + noise(5))
     files = made(scores.add(control("oracle"), np.ones(TOPICS)), folder)
     make("table_5_1", StudyFiles(files.runs), {"protocol": "honest"}).write(folder / "tables", "table_5_1")
     for name in FIGURES:
-        paths = [folder / "figures" / f"{name}{suffix}" for suffix in (".svg", ".pdf")]
-        style.save(figures.draw(name, files), paths)
+        style.save(figures.draw(name, files), [folder / "figures" / f"{name}.svg"])
     return folder
 
 
@@ -353,7 +347,7 @@ def test_the_page_ends_with_what_to_do(tmp_path: Path, name: str) -> None:
 
 def test_a_board_of_one_system_has_room(tmp_path: Path) -> None:
     board = PlantedSystems(tmp_path, dataset="synthetic-mq2008-label1")
-    files = made(board.add(("", "mlp", "nDCG", "none"), LEVEL, 0.6), tmp_path)
+    files = made(board.add(MLP, LEVEL, 0.6), tmp_path)
     # Without room, matplotlib warns, which is an error here.
     svg = svg_of(figures.draw("figure_leaderboard_scores", files), tmp_path)
     assert "mlp, nDCG, unbounded" in texts(svg)
@@ -373,7 +367,7 @@ def test_a_board_without_a_model_that_trained_says_so(tmp_path: Path) -> None:
 
 
 def test_the_highest_test_score_is_named_if_it_is_not_the_best(tmp_path: Path) -> None:
-    scores = PlantedSystems(tmp_path).add(("", "mlp", "nDCG", "none"), LEVEL + 0.1, 0.4)
+    scores = PlantedSystems(tmp_path).add(MLP, LEVEL + 0.1, 0.4)
     made(scores.add(("", "mlp", "AP", "none"), LEVEL + noise(1), 0.6).add(control("random"), LEVEL - 0.2), tmp_path)
     (first,) = Leaderboard.read(tmp_path / "tables", None).findings()
     assert "mlp trained on AP without a bound ranks best by validation" in first.headline

@@ -30,23 +30,13 @@ from rankbound_study.report.sections import Results, facts, read_results
 from rankbound_study.report.tables import neural
 from rankbound_study.report.tables.neural import NeuralTable, neural_table
 from rankbound_study.results import neural as readers
-from rankbound_study.results.neural import (
-    TABLES,
-    FeatureResults,
-    coefficients,
-    data_set_title,
-    feature_results,
-    read_pairs,
-    read_runs,
-    table_of,
-)
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import template
 from tests.study.drawn_files import contents, run, svg_of, texts
 from tests.study.neural_studies import QUERIES as N_QUERIES
 from tests.study.neural_studies import SIDE, Planted, draw_pairs, write_study
 
-QUERIES, PIXELS, FEATURES = TABLES
+QUERIES, PIXELS, FEATURES = readers.TABLES
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +147,7 @@ def test_accuracy_by_scores_is_that_of_the_runs_and_is_split_by_age_gap(pixels: 
     wanted = dict(runs.group_by("model").agg(pl.col("PairAccuracy").mean()).rows())
     assert set(wanted) == set(AGES)
     assert {method: cell(pixels, method, "PairAccuracy")["ours"] for method in wanted} == pytest.approx(wanted)
-    pairs = read_pairs(study.predictions, study.images).filter(pl.col("method") == "RankNet")
+    pairs = readers.read_pairs(study.predictions, study.images).filter(pl.col("method") == "RankNet")
     gaps = pixels.gaps.filter(pl.col("method") == "RankNet")
     assert gaps["n"].sum() == len(pairs)
     assert (gaps["accuracy"] * gaps["n"]).sum() == pytest.approx(pairs["PairAccuracy"].sum())
@@ -205,11 +195,11 @@ def test_shares_are_even_at_one_half_and_only_pairs_of_two_ages_are_read(study: 
             for name in table.column_names
         }
         write_table(pa.table(columns), tmp_path / "none.predictions.parquet", "predictions")
-        return read_pairs([tmp_path / "none.predictions.parquet"], study.images)
+        return readers.read_pairs([tmp_path / "none.predictions.parquet"], study.images)
 
     source = study.predictions[list(AGES).index("Class-LR")]
     right = read(source, pl.lit("squared").alias("loss"), pl.col("scores") + 0.5)["BothRight"]
-    assert right.equals(read_pairs([source], study.images)["BothRight"])
+    assert right.equals(readers.read_pairs([source], study.images)["BothRight"])
     assert right.sum() > 0
     with pytest.raises(DataError, match="column 'items' should hold pairs"):
         read(source, pl.col("items", "scores").list.concat(pl.lit([0])))
@@ -222,10 +212,10 @@ def test_shares_are_even_at_one_half_and_only_pairs_of_two_ages_are_read(study: 
 
 def test_data_sets_have_tables_and_methods_without_runs_printed_scores(pixels: NeuralTable, study: Evidence) -> None:
     tables = {"mq2008-label1": 1, "mslr-web10k-label2": 1, "aaf": 2, "synthetic-aaf-vgg16": 3}
-    assert {name: table_of(name).number for name in tables} == tables
+    assert {name: readers.table_of(name).number for name in tables} == tables
     names = ["mslr-web10k-label2", "mslr-web10k-graded", "mslr-web10k-label1", "mq2008-label2"]
     assert [QUERIES.is_on(name) for name in names] == [True, False, False, False]
-    assert data_set_title("mslr-web10k-graded") == "MSLR-WEB10K (graded)"
+    assert readers.data_set_title("mslr-web10k-graded") == "MSLR-WEB10K (graded)"
     missing = pixels.scores.filter(pl.col("ours").is_null())
     assert set(missing["method"]) == {"DirectRanker", "Reg-RF", "Reg-Boost", "Class-RF", "Class-Boost"}
     assert missing["printed"].null_count() == 0
@@ -281,7 +271,7 @@ def test_facts_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> 
 def test_the_command_writes_every_form_twice_the_same(study: Evidence, tmp_path: Path) -> None:
     runs, faces = ("--runs", study.runs, "--epochs", study.epochs), ("--predictions", *study.predictions)
     folders = [tmp_path / name for name in ("a", "b")]
-    for about in TABLES:
+    for about in readers.TABLES:
         more = ("--images", study.images, *faces) if about is PIXELS else ()
         for folder in folders:
             run("table", about.name, *runs, "--out-dir", folder, *more)
@@ -289,7 +279,7 @@ def test_the_command_writes_every_form_twice_the_same(study: Evidence, tmp_path:
     assert files == again
     assert len(files) == 3 * 4 + 2
     results = read_results(folders[0])
-    assert [one.about for one in results] == list(TABLES)
+    assert [one.about for one in results] == list(readers.TABLES)
     assert results[1].mean("RankNet") == pytest.approx(0.9, abs=1e-6)
     assert results[2].mean("RankNet") is None
     # A row per method in Markdown and in LaTeX, the best one in bold.
@@ -395,11 +385,11 @@ def test_coefficients_are_those_of_pixels_from_0_to_1(tmp_path: Path) -> None:
     of_folds = {f"fold-1/seed-0/{name}": tensor for name, tensor in tensors.items()}
     of_folds["fold-2/seed-0/network.weight"] = 0 * weight
     save_file(of_folds, tmp_path / "none.weights.safetensors")
-    found = coefficients(tmp_path / "none.weights.safetensors", shape)
+    found = readers.coefficients(tmp_path / "none.weights.safetensors", shape)
     wanted = 10 * weight.reshape(shape) / deviation[:, None, None]
     assert found == pytest.approx(wanted.numpy(), rel=1e-6)
     save_file({"fold-1/seed-0/layers.0.weight": torch.zeros(4, 4)}, tmp_path / "network.safetensors")
-    assert coefficients(tmp_path / "network.safetensors", shape) is None
+    assert readers.coefficients(tmp_path / "network.safetensors", shape) is None
 
 
 # DirectRanker and RankNet
@@ -465,11 +455,11 @@ def planted_files(made: Planted) -> tuple[Path, Path, tuple[Path, ...], Path | N
     return found.runs, found.epochs, found.predictions, found.images
 
 
-def results_of(made: Planted) -> FeatureResults:
-    return feature_results(*planted_files(made))
+def results_of(made: Planted) -> readers.FeatureResults:
+    return readers.feature_results(*planted_files(made))
 
 
-def gap_at(results: FeatureResults, count: int | None) -> dict[str, Any]:
+def gap_at(results: readers.FeatureResults, count: int | None) -> dict[str, Any]:
     return results.gaps.filter(pl.col("features").eq_missing(pl.lit(count))).row(0, named=True)
 
 
@@ -494,7 +484,7 @@ def test_planted_gaps_are_found(tmp_path: Path) -> None:
     assert trend["difference"] == pytest.approx(np.polyfit(tens, found, 1)[0])
     assert trend["low"] > 0
     (judged,) = trends(results)
-    assert (list(judged.signs), [row["features"] for row in judged.rows]) == ([-1, 1, 1], list(COUNTS))
+    assert (judged.facts["signs"], judged.n) == ([-1, 1, 1], len(COUNTS))
 
 
 def test_the_best_of_the_others_is_picked_by_validation(tmp_path: Path) -> None:
@@ -528,23 +518,23 @@ def test_a_trend_needs_two_counts_and_a_gap_every_method(tmp_path: Path) -> None
 
 def test_tables_of_methods_leave_those_that_see_less_out(tmp_path: Path) -> None:
     study = write_study(tmp_path)
-    plain = read_runs(study.runs, TABLES[0], ["nDCG@10"])
-    assert feature_results(study.runs, study.epochs, study.predictions, study.images).scores.is_empty()
+    plain = readers.read_runs(study.runs, readers.TABLES[0], ["nDCG@10"])
+    assert readers.feature_results(study.runs, study.epochs, study.predictions, study.images).scores.is_empty()
     both = by_counts(tmp_path / "both")
     both.runs.append(pa.Table.from_pylist(pa.parquet.read_table(study.runs).to_pylist()))
-    assert read_runs(planted_files(both)[0], TABLES[0], ["nDCG@10"]).equals(plain)
+    assert readers.read_runs(planted_files(both)[0], readers.TABLES[0], ["nDCG@10"]).equals(plain)
 
 
 def test_the_plain_methods_stand_at_all_pixels(tmp_path: Path) -> None:
     files = planted_files(of_faces(Planted(tmp_path)))
-    results = feature_results(*files)
+    results = readers.feature_results(*files)
     every = 3 * SIDE * SIDE
     assert results.scores["features"].to_list() == 2 * [30, 300, every]
     assert set(results.scores["method"]) == {"RankNet", "Rank-LR"}
     assert results.gaps["features"].to_list() == [30, 300, every, None]
     assert (results.gaps["low"] <= results.gaps["difference"]).all()
     with pytest.raises(ConfigError, match="--images"):
-        feature_results(*files[:3])
+        readers.feature_results(*files[:3])
     # With other settings, a plain method is another one.
     assert results_of(of_faces(Planted(tmp_path), epochs=4)).scores["features"].to_list() == 2 * [30, 300]
 
@@ -555,8 +545,8 @@ def test_the_command_writes_what_the_document_reads(tmp_path: Path) -> None:
     for folder in (tmp_path / "a", tmp_path / "b"):
         run("table", "table_neural_features", "--out-dir", folder, *words)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    read = FeatureResults.read(tmp_path / "a")
-    made = feature_results(runs, epochs, predictions, images)
+    read = readers.FeatureResults.read(tmp_path / "a")
+    made = readers.feature_results(runs, epochs, predictions, images)
     assert_frame_equal(read.scores, made.scores, abs_tol=1e-6)
     assert_frame_equal(read.gaps, made.gaps, abs_tol=1e-6)
     text = (tmp_path / "a" / "table_neural_features.md").read_text("utf-8")

@@ -17,7 +17,7 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study import templates
 from rankbound_study.claims import effects, law, verdicts
 from rankbound_study.claims.registry import claims
-from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Verdict
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Ruling
 from rankbound_study.commands.results import document
 from rankbound_study.report import blocks
 from rankbound_study.report.blocks import (
@@ -116,7 +116,7 @@ def write_means(tables: Path) -> None:
 
 
 def claims_with(of_claims: dict[str, str]) -> Claims:
-    decided = ((claim, Verdict(of_claims.get(claim.id, NOT_RUN), "Because.")) for claim in claims())
+    decided = ((claim, Ruling(of_claims.get(claim.id, NOT_RUN), reason="Because.")) for claim in claims())
     return Claims(verdicts.frame(decided))
 
 

@@ -105,7 +105,7 @@ class Estimate:
     standard_error: float
     degrees_of_freedom: float
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Return the t interval of level `confidence`."""
         reach = float(special.stdtrit(self.degrees_of_freedom, (1 + confidence) / 2)) * self.standard_error
         return self.mean - reach, self.mean + reach

@@ -40,7 +40,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
 from itertools import combinations, pairwise, product
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -50,7 +50,7 @@ from rankbound.compare import PairedScores
 from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import mean_of_known, per_unit
 from rankbound_study.claims import varied
-from rankbound_study.claims.evidence import KEY, Evidence, adjusted_p_values, contrast, estimate, is_distinct, judge
+from rankbound_study.claims.evidence import KEY, Contrast, Evidence, adjusted_p_values, is_distinct, judge
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import GRADED, DataSet
@@ -64,17 +64,14 @@ JUDGED = ("nDCG", "nDCG@10", "AP", JUDGED_BY["nRBP"], "RR", "P@5", "P@10")
 TRAINED_FOR = {**{metric: loss for loss, metric in JUDGED_BY.items()}, "nDCG@10": "nDCG"}
 """Metric -> the loss that is trained for it."""
 
-COMMON = "nDCG"
-"""The loss that others are compared with on metrics without a loss of their own."""
+COMMON = "nDCG"  # the loss that others are compared with on metrics without a loss of their own
 
 DIFFERENCE = schema("float: score difference low high p_value p_holm; int: n_topics")
 """A mean score, and its difference from that of a reference: null for the reference itself, or without one. Intervals
 are of 95 % over topics and trainings; `p_holm` is corrected over all differences of the table."""
 
-Value = TypeVar("Value")
 
-
-def _second(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
+def _second(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Name what belongs to a second difference of a row, which has one score alone."""
     return {f"{prefix}{name}": value for name, value in values.items() if name != "score"}
 
@@ -122,8 +119,9 @@ def compared(scores: PairedScores, system: str, reference: str) -> dict[str, obj
     pair = scores.pair(system, reference)
     if len(pair.units) < 2:
         return row
-    found = contrast(pair)
-    return row | {**found.named("difference", "low", "high"), "p_value": found.p_value()}
+    found = Contrast.of(pair)
+    row |= zip(("difference", "low", "high", "p_value"), (*found.measured, found.p_value()), strict=True)
+    return row
 
 
 def _of_losses(rows: pl.LazyFrame, *more: str, metrics: Iterable[str] = JUDGED_BY.values()) -> pl.DataFrame:
@@ -132,8 +130,7 @@ def _of_losses(rows: pl.LazyFrame, *more: str, metrics: Iterable[str] = JUDGED_B
 
 RATIOS_EXPERIMENT = "ratios"
 
-EFFECT = "effect_"
-"""Prefix of the columns on bounded minus unbounded, both trained at one ratio."""
+EFFECT = "effect_"  # prefix of the columns on bounded minus unbounded, both trained at one ratio
 
 RATIO_COLUMNS = (
     schema("text: dataset; int8: nsr_test nsr_train; text: loss bounding") | DIFFERENCE | _second(EFFECT, DIFFERENCE)
@@ -152,14 +149,20 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
         rows, every = _rows_at(evidence, column), _rows_at(evidence.of_all_trainings(), column)
         for training in sorted(varied.trainings(every), key=lambda names: [place(name, order) for name in names]):
             loss, bounding = training
+            trained = rows.filter(loss=loss, bounding=bounding)
+            usual = trained.filter(pl.col("nsr_train") == pl.col("nsr_test"))
             for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
-                where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
-                found = _at_ratio(rows, training, trained_at)
-                if found:
-                    own = rows.filter(loss=loss, nsr_train=trained_at)
-                    scores = scores_of_runs(own, judge(loss), by=("bounding",))
-                    found |= _second(EFFECT, compared(scores, bounding, UNBOUNDED))
-                table.append({**where, "loss": loss, "bounding": bounding, **found})
+                row = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
+                row |= {"loss": loss, "bounding": bounding}
+                both = other = trained.filter(nsr_train=trained_at)
+                if len(other):
+                    with suppress(MissingEvidence):
+                        both = other if other.equals(usual) else pl.concat(varied.on_the_same_lists(other, usual))
+                    scores = scores_of_runs(both, judge(loss), by=("nsr_train",))
+                    row |= compared(scores, str(trained_at), str(column.nsr))
+                    scores = scores_of_runs(rows.filter(loss=loss, nsr_train=trained_at), judge(loss), by=("bounding",))
+                    row |= _second(EFFECT, compared(scores, bounding, UNBOUNDED))
+                table.append(row)
     return _table(table, RATIO_COLUMNS, EFFECT)
 
 
@@ -177,26 +180,10 @@ def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     return pl.concat(read).unique(key, keep="first", maintain_order=True)
 
 
-def _at_ratio(rows: pl.DataFrame, training: varied.Training, trained_at: int) -> dict[str, object]:
-    """Return the mean score, and its difference from training at the tested ratio; nothing if it did not train."""
-    loss, bounding = training
-    own = rows.filter(loss=loss, bounding=bounding)
-    other, usual = (own.filter(pl.col("nsr_train") == at) for at in (trained_at, pl.col("nsr_test")))
-    if other.is_empty():
-        return {}
-    try:
-        both = other if other.equals(usual) else pl.concat(varied.on_the_same_lists(other, usual))
-    except MissingEvidence:
-        both = other
-    scores = scores_of_runs(both, judge(loss), by=("nsr_train",))
-    return compared(scores, str(trained_at), str(rows["nsr_test"][0]))
-
-
 POPULARITY_COLUMNS = schema("text: dataset; int8: nsr; text: metric model loss bounding; flag: picked") | DIFFERENCE
 """Columns of the table: differences from popularity; `picked` is the best bounding of its loss by validation."""
 
-COUNT = f"{POPULARITY} / none / none"
-"""The system of popularity among the scores."""
+COUNT = f"{POPULARITY} / none / none"  # the system of popularity among the scores
 
 
 def against_popularity(evidence: Evidence) -> pl.DataFrame:
@@ -232,9 +219,7 @@ def beside_popularity(evidence: Evidence, column: DataSet) -> Mapping[str, tuple
     return found
 
 
-VARIANT_EXPERIMENTS = ("gains", "tilts")
-DISTRIBUTION = "distribution"
-_WITH_PARAMETERS = f"{DISTRIBUTION}("
+_WITH_PARAMETERS = "distribution("
 
 AFFINE_PREFIX = "affine_"
 """Prefix of the columns on the difference from the best affine bounding, by the validation part."""
@@ -262,7 +247,7 @@ def distribution_variants(evidence: Evidence) -> pl.DataFrame:
             ran_affine = [name for name in AFFINE if name in scores.systems]
             affine = None if evidence.epochs is None else varied.best_bounding(evidence, column, loss, ran_affine)
             for bounding in ran.filter(loss=loss)["bounding"].unique().sort():
-                if bounding != DISTRIBUTION and not bounding.startswith(_WITH_PARAMETERS):
+                if bounding != "distribution" and not bounding.startswith(_WITH_PARAMETERS):
                     continue
                 trained = bounding in scores.systems
                 row = {**column._asdict(), "loss": loss, "bounding": bounding, "affine": affine, "trained": trained}
@@ -275,7 +260,7 @@ def distribution_variants(evidence: Evidence) -> pl.DataFrame:
 
 def _variants(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     """Return the runs with parameters of the bound; no rows if the experiments did not run on these data."""
-    experiments = VARIANT_EXPERIMENTS if evidence.experiments is not None else ()
+    experiments = ("gains", "tilts") if evidence.experiments is not None else ()
     with_parameters = pl.col("bounding").str.starts_with(_WITH_PARAMETERS), pl.col("selection") == "validation"
     found = [
         _of_losses(rows.filter(*with_parameters))
@@ -289,9 +274,6 @@ RELATED, GRADIENTS, RANKS = "table_related", "table_related_gradients", "table_r
 
 OWN_METRICS = ("nDCG", "AP")
 """Metrics whose smallest and mean values differ between lists, which have losses of their name."""
-
-_FEWEST = 3  # systems whose order says something
-_DECIMALS = 12  # means that agree to so many decimals are tied
 
 ORDER_COLUMNS = schema(
     "text: dataset; int8: nsr; text: metric bound; int: systems pairs; float: tau; int: inverted "
@@ -307,12 +289,14 @@ bounded form alone and by the metric alone.
 
 def orders_table(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set with binary labels, metric and affine bound of the metric."""
+    from scipy import stats
+
     found: list[tuple[object, ...]] = []
     for column, rows in _by_data_set(evidence, (one for one in evidence.data_sets if not one.dataset.endswith(GRADED))):
         mixed = rows.filter(pl.col("loss").is_in(LOSSES), pl.col("p") > 0, pl.col("p") < pl.col("n"))
         known = mixed.select(*KEY, *OWN_METRICS).collect()
         kept = known.filter([is_distinct(*row) for row in known.select("loss", "bounding").rows()])
-        if kept.select("loss", "bounding").n_unique() < _FEWEST:
+        if kept.select("loss", "bounding").n_unique() < 3:  # the order of two says nothing
             continue
         n, p = (kept[name].cast(pl.Int64).to_numpy(writable=True) for name in ("n", "p"))
         for metric in OWN_METRICS:
@@ -320,29 +304,23 @@ def orders_table(evidence: Evidence) -> pl.DataFrame:
             for bound in AFFINE:
                 values = rb.bounded(metric, bound).from_value(kept[metric].to_numpy(writable=True), n, p)
                 bounded = scores_of_runs(kept.with_columns(pl.Series(metric, values)), metric, by=("loss", "bounding"))
-                found.append((*column, metric, bound, *_orders_compared(plain, bounded)))
+                pairs = list(combinations(plain.systems, 2))
+                # Means that agree to twelve decimals are tied.
+                means = [np.asarray(np.nanmean(of.matrix, axis=0)).round(12) for of in (plain, bounded)]
+                first, second = np.triu_indices(len(plain.systems), 1)
+                inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
+                tests = [[Contrast.of(of.pair(*two)) for of in (plain, bounded)] for two in pairs]
+                exchanged = adjusted({two: varied.p_exchanged(both) for two, both in zip(pairs, tests, strict=True)})
+                changed = np.array(list(exchanged.values())) <= LEVEL
+                differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in both] for both in tests]).T
+                counts = inverted, changed, differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded
+                tau = float(stats.kendalltau(*means).statistic)
+                numbers = len(plain.systems), len(pairs), tau, *(int(of_pairs.sum()) for of_pairs in counts)
+                found.append((*column, metric, bound, *numbers))
     return pl.DataFrame(found, schema=ORDER_COLUMNS, orient="row")
 
 
-def _orders_compared(plain: PairedScores, bounded: PairedScores) -> tuple[object, ...]:
-    """Return the numbers of a row: systems, pairs, tau and counts of pairs."""
-    from scipy import stats
-
-    pairs = list(combinations(plain.systems, 2))
-    means = [np.asarray(np.nanmean(of.matrix, axis=0)).round(_DECIMALS) for of in (plain, bounded)]
-    both = [[estimate(one.a - one.b, one.drawings) for one in (plain.pair(*two), bounded.pair(*two))] for two in pairs]
-    differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in each] for each in both]).T
-    first, second = np.triu_indices(len(plain.systems), 1)
-    inverted = np.prod([of[first] - of[second] for of in means], axis=0) < 0
-    exchanged = adjusted({pair: varied.p_exchanged(each) for pair, each in zip(pairs, both, strict=True)})
-    changed = np.array(list(exchanged.values())) <= LEVEL
-    counts = inverted, changed, differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded
-    tau = float(stats.kendalltau(*means).statistic)
-    return len(plain.systems), len(pairs), tau, *(int(of_pairs.sum()) for of_pairs in counts)
-
-
 RANK_LOSS = "nRBP"
-
 RANK_COLUMNS = schema("text: dataset; int8: nsr; text: metric; float: difference low high p_value")
 
 
@@ -364,10 +342,6 @@ def _by_data_set(evidence: Evidence, columns: Iterable[DataSet]) -> Iterator[tup
             yield column, evidence.cell(column)
 
 
-SIZES = ((8, 3), (12, 4), (20, 5))  # items and relevant items of the random lists
-LISTS = 50  # of each size
-SPREAD = 4.0  # standard deviation of the scores, in temperatures: close scores alone have coherent gradients
-
 GRADIENT_COLUMNS = schema("text: loss bound; int: pairs incoherent")
 
 
@@ -378,14 +352,17 @@ def gradients_table() -> pl.DataFrame:
 
 
 def coherence(loss: str, bound: str) -> tuple[int, int]:
-    """Count pairs of a relevant and an irrelevant item, and those of them with a smaller push of the relevant one."""
+    """Count pairs of a relevant and an irrelevant item, and those of them with a smaller push of the relevant one.
+
+    Scores of random lists have a standard deviation of four temperatures: close ones alone have coherent gradients.
+    """
     import torch  # which reading the table does not need
 
     random = np.random.default_rng(0)
-    counts = [size for size in SIZES for _ in range(LISTS)]
+    counts = [size for size in ((8, 3), (12, 4), (20, 5)) for _ in range(50)]
     relevance = np.concatenate([np.arange(n) < p for n, p in counts])
     offsets = np.concatenate([[0], np.cumsum([n for n, _ in counts])])
-    scores = torch.tensor(random.normal(0, SPREAD, len(relevance)), dtype=torch.float64, requires_grad=True)
+    scores = torch.tensor(random.normal(0, 4.0, len(relevance)), dtype=torch.float64, requires_grad=True)
     rb.SmoothLoss(loss, bound)(scores, relevance.astype(np.int64), offsets).sum().backward()  # type: ignore[no-untyped-call]
     assert scores.grad is not None
     push = -scores.grad.numpy()
@@ -398,9 +375,6 @@ def coherence(loss: str, bound: str) -> tuple[int, int]:
 
 
 DATASET = "citeulike-a"
-RATES = ("rates", "flat")
-"""The experiments whose variants are learning rates: at the usual temperature, and at a high one."""
-
 WINNER: varied.Training = (RANK_LOSS, UNBOUNDED)
 
 _PUBLISHED_LOSSES = {"dcg": "nDCG", "ap": "AP", **dict.fromkeys(("rbp", "rbp_80", "rbp_90", "rbp_95"), "nRBP")}
@@ -416,9 +390,18 @@ unbounded nRBP loss at the same temperature minus the row's, with a 95 % interva
 
 
 def citeulike(evidence: Evidence) -> pl.DataFrame:
-    """Return a row per ratio, loss and bounding; none if the experiment did not run."""
-    ran = [(name, nsr) for name in RATES for nsr in _ratios(evidence, name)]
-    rows = [row for name, nsr in ran for row in _of_ratio(evidence, name, nsr)]
+    """Return a row per ratio, loss and bounding; none if the experiments did not run.
+
+    Their variants are learning rates: at the usual temperature (`rates`), and at a high one (`flat`).
+    """
+    if evidence.experiments is None:
+        return pl.DataFrame(schema=CITEULIKE_COLUMNS)
+    rows: list[dict[str, object]] = []
+    for experiment in ("rates", "flat"):
+        start = f"{evidence.study}{VARIANT}{experiment}-"
+        runs = scan_runs(evidence.experiments).filter(pl.col("study").str.starts_with(start), dataset=DATASET)
+        for nsr in runs.select("nsr_test").unique().drop_nulls().sort("nsr_test").collect()["nsr_test"]:
+            rows += _of_ratio(evidence, experiment, nsr)
     table = pl.DataFrame(rows, schema=_TRAINED).sort("nsr", "temperature", maintain_order=True)
     key = ["nsr", "temperature", "loss", "bounding"]
     return table.join(published_scores(), on=key, how="left", maintain_order="left").select(list(CITEULIKE_COLUMNS))
@@ -434,17 +417,6 @@ def published_scores() -> pl.DataFrame:
     temperature = pl.when(pl.col("loss") == RANK_LOSS).then(100.0).otherwise(1.0).alias("temperature")
     named = means.rename({metric: f"published_{metric}" for metric in OWN_METRICS})
     return named.with_columns(temperature, pl.lit(UNBOUNDED).alias("bounding"))
-
-
-def _ratios(evidence: Evidence, experiment: str) -> list[int]:
-    """Return the ratios at which an experiment ran."""
-    if evidence.experiments is None:
-        return []
-    study = f"{evidence.study}{VARIANT}{experiment}-"
-    rows = scan_runs(evidence.experiments).filter(
-        pl.col("study").str.starts_with(study), pl.col("dataset") == DATASET, pl.col("nsr_test").is_not_null()
-    )
-    return list(rows.select("nsr_test").unique().sort("nsr_test").collect()["nsr_test"])
 
 
 def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[str, object]]:
@@ -471,7 +443,7 @@ def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[st
             row[f"test_picked_{metric}"] = max(_mean(by["test"][name].filter(**of), metric) for name in rates)
             if training != WINNER and len(winner):
                 scores = scores_of_runs(pl.concat([winner, own]), metric, by=("loss", "bounding"))
-                measured = contrast(scores.pair(*map(" / ".join, (WINNER, training)))).measured
+                measured = Contrast.of(scores.pair(*map(" / ".join, (WINNER, training)))).measured
                 row |= zip((f"{metric}_{name}" for name in ("behind", "low", "high")), measured, strict=True)
         yield row
 

@@ -27,7 +27,6 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations, product
 
 import numpy as np
@@ -36,68 +35,33 @@ import polars as pl
 import rankbound as rb
 from rankbound.compare import Pair
 from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
-from rankbound.compare.statistics import CONFIDENCE, Estimate, draws, over_units, percentiles
-from rankbound_study.claims.evidence import (
-    KEY,
-    Cell,
-    Contrast,
-    Evidence,
-    contrast,
-    is_distinct,
-    judge,
-    kept_units,
-    pair,
-    repeats,
-    scores,
-)
+from rankbound.compare.statistics import Estimate, draws, over_units, percentiles
+from rankbound_study.claims.evidence import KEY, Cell, Contrast, Evidence, is_distinct, judge, kept_units, repeats
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.results.scores import read_trainings, scores_of_runs, untrained_counts
 from rankbound_study.results.study_files import StudyFiles, scan_runs, schema
-from rankbound_study.vocabulary import (
-    AFFINE,
-    BOUNDED,
-    BOUNDINGS,
-    HONEST,
-    JUDGED_BY,
-    LOSSES,
-    SELECTIONS,
-    UNBOUNDED,
-    VARIANT,
-)
+from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED, VARIANT
 
 KINDS = {"affine": AFFINE, "distribution": tuple(name for name in BOUNDED if name not in AFFINE)}
 """Bounds by what they do to a list: affine ones weigh it, the others reshape its loss."""
 
-EVERY = "all"
-"""In the place of a loss: all losses."""
+EVERY = "all"  # in the place of a loss: all losses
 
-_READINGS = ("-label1", "-label2")
-"""Ends of the names of two readings of the same queries, of which means contain the first."""
-
-RESAMPLES = 1999
-"""Number of permutations, and of bootstrap samples."""
+RESAMPLES = 1999  # number of permutations, and of bootstrap samples
 
 
 @dataclass(frozen=True)
-class Pooled:
-    """The mean effect of some cells.
+class Pooled(Estimate):
+    """The mean effect of `n` cells, with `n - 1` degrees of freedom.
 
     Attributes:
-        n: the number of cells.
-        estimate: their mean, with its standard error and `n - 1` degrees of freedom.
         between: the standard deviation of the true effects between cells.
     """
 
     n: int
-    estimate: Estimate
     between: float
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the mean."""
-        return self.estimate.interval(CONFIDENCE)
 
     @property
     def of_new_cell(self) -> tuple[float, float]:
@@ -108,8 +72,7 @@ class Pooled:
         """
         if self.n < 3:
             return math.nan, math.nan
-        error = math.hypot(self.estimate.standard_error, self.between)
-        return Estimate(self.estimate.mean, error, self.n - 2).interval(CONFIDENCE)
+        return Estimate(self.mean, math.hypot(self.standard_error, self.between), self.n - 2).interval()
 
 
 def pooled(effects: Floats, covariance: Floats) -> Pooled:
@@ -118,7 +81,7 @@ def pooled(effects: Floats, covariance: Floats) -> Pooled:
     mean, of_errors = float(effects.mean()), float(covariance.sum()) / k
     squares = float(((effects - mean) ** 2).sum())
     between = max(0.0, (squares - float(np.trace(covariance)) + of_errors) / (k - 1))
-    return Pooled(k, Estimate(mean, math.sqrt((of_errors + between) / k), k - 1), math.sqrt(between))
+    return Pooled(mean, math.sqrt((of_errors + between) / k), k - 1, k, math.sqrt(between))
 
 
 def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
@@ -132,33 +95,29 @@ def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
     topic within one training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
     """
     random = np.random.default_rng(0)
-    sources = sorted({cell.column.source for cell in pairs})
-    names = {
-        source: sorted({unit for cell, one in pairs.items() if cell.column.source == source for unit in one.units})
-        for source in sources
-    }
-    drawn = {source: draws(random, len(names[source]), RESAMPLES) for source in sources}
-    places = {source: {name: place for place, name in enumerate(names[source])} for source in sources}
+    units: dict[str, set[str]] = {}
+    for cell, one in pairs.items():
+        units.setdefault(cell.column.source, set()).update(one.units)
+    places = {source: {name: place for place, name in enumerate(sorted(units[source]))} for source in sorted(units)}
+    drawn = {source: draws(random, len(of_source), RESAMPLES) for source, of_source in places.items()}
     of_trainings: dict[object, Floats] = {}
-    means = np.empty((RESAMPLES, len(pairs)))
-    for number, (cell, one) in enumerate(pairs.items()):
+    means = []
+    for cell, one in pairs.items():
         differences = one.a - one.b
         trained = any_over(np.isfinite(differences), 0)
         key = (cell.column, trained.tobytes())
         if key not in of_trainings:
             of_trainings[key] = _drawn_trainings(random, trained, one.drawings)
-        source = cell.column.source
-        topics = drawn[source][:, [places[source][name] for name in one.units]]
+        topics = drawn[cell.column.source][:, [places[cell.column.source][name] for name in one.units]]
         lists = any_over(np.isfinite(differences), 2)
         weighted = np.nan_to_num(differences) / np.maximum(lists.sum(1), 1)[:, None, None]
         sums = topics @ weighted.reshape(len(weighted), -1)
         weights = of_trainings[key].reshape(RESAMPLES, -1)
-        means[:, number] = (sums * weights).sum(1) / np.maximum(topics.sum(1), 1)
-    return means
+        means.append((sums * weights).sum(1) / np.maximum(topics.sum(1), 1))
+    return np.stack(means, 1) if means else np.empty((RESAMPLES, 0))
 
 
-FEWEST_DRAWINGS = 5
-"""Fewer drawings are no sample of drawings: their folds are drawn instead."""
+FEWEST_DRAWINGS = 5  # fewer drawings are no sample of drawings: their folds are drawn instead
 
 
 def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings: Integers | None) -> Floats:
@@ -177,30 +136,38 @@ def _drawn_trainings(random: np.random.Generator, trained: np.ndarray, drawings:
     return found
 
 
-@dataclass(frozen=True)
+NAME, MEANS = "table_effects", "table_effects_means"
+
+CELL_COLUMNS = schema(
+    "text: dataset; int8: nsr; text: loss bounding metric; float: effect low high margin p_holm; "
+    "flag: alike; int: n_topics"
+)
+MEAN_COLUMNS = schema("text: bounds loss; int: n; float: mean low high between new_low new_high")
+
+
 class Effects:
-    """The scores of all cells, with and without bounding."""
+    """The scores of all cells of a study whose bounded and unbounded losses ran and trained, and their differences.
 
-    pairs: Mapping[Cell, Pair]
+    Attributes:
+        pairs: the scores with and without bounding.
+        contrasts: the effect of every cell, bounded minus unbounded.
+    """
 
-    @cached_property
-    def contrasts(self) -> Mapping[Cell, Contrast]:
-        """The effect of every cell: bounded minus unbounded."""
-        return {cell: contrast(one) for cell, one in self.pairs.items()}
-
-    @cached_property
-    def p_values(self) -> Mapping[Cell, float]:
-        """The p-values of no effect, after Holm's correction over all cells."""
-        return adjusted({cell: one.estimate.p_value() for cell, one in self.contrasts.items()})
-
-    @cached_property
-    def covariance(self) -> Floats:
-        """The covariance matrix of the cells' errors."""
-        return np.atleast_2d(np.cov(resampled_means(self.pairs), rowvar=False))
+    def __init__(self, evidence: Evidence) -> None:
+        self.pairs: dict[Cell, Pair] = {}
+        for loss, column, bounding in product(LOSSES, evidence.data_sets, BOUNDED):
+            if is_distinct(loss, bounding):
+                cell = Cell(loss, bounding, column, judge(loss))
+                with suppress(MissingEvidence):
+                    self.pairs[cell] = evidence.pair(cell)
+        self.contrasts = {cell: Contrast.of(one) for cell, one in self.pairs.items()}
 
     def means(self) -> Iterator[tuple[str, str, Pooled]]:
         """Yield a kind of bounds, a loss (or `EVERY`), and their mean effect, for groups of two or more cells."""
-        cells, (first, second) = list(self.contrasts), _READINGS
+        cells, first, second = list(self.contrasts), "-label1", "-label2"
+        if len(cells) < 2:
+            return
+        covariance = np.cov(resampled_means(self.pairs), rowvar=False)
         names = {cell.column.dataset for cell in cells}
         # Of two readings of the same queries, the second does not count.
         again = {name for name in names if name.endswith(second) and name.removesuffix(second) + first in names}
@@ -212,47 +179,26 @@ class Effects:
             ]
             if len(chosen) > 1:
                 effects = np.array([self.contrasts[cells[place]].mean for place in chosen])
-                yield kind, loss, pooled(effects, self.covariance[np.ix_(chosen, chosen)])
+                yield kind, loss, pooled(effects, covariance[np.ix_(chosen, chosen)])
 
+    def cells_table(self) -> pl.DataFrame:
+        """Return a row per cell; p-values have Holm's correction over all cells."""
+        p_values = adjusted({cell: one.p_value() for cell, one in self.contrasts.items()})
+        rows = [
+            (*column, loss, bounding, metric, *one.measured, one.margin, p_values[cell], one.is_alike, one.n)
+            for cell, one in self.contrasts.items()
+            for loss, bounding, column, metric in (cell,)
+        ]
+        return pl.DataFrame(rows, schema=CELL_COLUMNS, orient="row").with_columns(pl.col("margin").fill_nan(None))
 
-def effects(evidence: Evidence) -> Effects:
-    """Return all cells of a study whose bounded and unbounded losses ran and trained."""
-    pairs = {}
-    for loss, column, bounding in product(LOSSES, evidence.data_sets, BOUNDED):
-        if is_distinct(loss, bounding):
-            cell = Cell(loss, bounding, column, judge(loss))
-            with suppress(MissingEvidence):
-                pairs[cell] = pair(evidence, cell)
-    return Effects(pairs)
-
-
-NAME, MEANS = "table_effects", "table_effects_means"
-
-CELL_COLUMNS = schema(
-    "text: dataset; int8: nsr; text: loss bounding metric; float: effect low high margin p_holm; "
-    "flag: alike; int: n_topics"
-)
-MEAN_COLUMNS = schema("text: bounds loss; int: n; float: mean low high between new_low new_high")
-
-
-def cells_table(found: Effects) -> pl.DataFrame:
-    """Return a row per cell."""
-    rows = [
-        (*column, loss, bounding, metric, *one.measured, one.margin, found.p_values[cell], one.is_alike, one.n)
-        for cell, one in found.contrasts.items()
-        for loss, bounding, column, metric in (cell,)
-    ]
-    return pl.DataFrame(rows, schema=CELL_COLUMNS, orient="row").with_columns(pl.col("margin").fill_nan(None))
-
-
-def means_table(found: Effects) -> pl.DataFrame:
-    """Return a row per kind of bounds and loss."""
-    rows = [
-        (kind, loss, one.n, one.estimate.mean, *one.interval, one.between, *one.of_new_cell)
-        for kind, loss, one in (found.means() if len(found.pairs) > 1 else ())
-    ]
-    table = pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row")
-    return table.with_columns(pl.col("new_low", "new_high").fill_nan(None))
+    def means_table(self) -> pl.DataFrame:
+        """Return a row per kind of bounds and loss."""
+        rows = [
+            (kind, loss, one.n, one.mean, *one.interval(), one.between, *one.of_new_cell)
+            for kind, loss, one in self.means()
+        ]
+        table = pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row")
+        return table.with_columns(pl.col("new_low", "new_high").fill_nan(None))
 
 
 SAME_LOSS, OTHER_SEEDS = "one loss, up to a factor", "one loss, other seeds"
@@ -274,22 +220,19 @@ def replicas_table(evidence: Evidence) -> pl.DataFrame:
     rows = []
     for column, loss in product(evidence.data_sets, LOSSES):
         known: list[tuple[str, str, str, Pair]] = []
-        same: set[str] = set()
         for one, other in combinations([name for name in AFFINE if repeats(loss, name)], 2):
             with suppress(MissingEvidence):
-                both = pair(evidence, Cell(loss, one, column, judge(loss)), other)
-                known.append((SAME_LOSS, one, other, both))
-                if np.array_equal(both.a, both.b, equal_nan=True):
-                    same.add(other)
+                known.append((SAME_LOSS, one, other, evidence.pair(Cell(loss, one, column, judge(loss)), other)))
+        same = {other for *_, other, both in known if np.array_equal(both.a, both.b, equal_nan=True)}
         known = [row for row in known if row[2] not in same]
-        for bounding in [name for name in BOUNDINGS if name not in same]:
+        for bounding in [name for name in (UNBOUNDED, *BOUNDED) if name not in same]:
             with suppress(MissingEvidence):
-                found = scores(evidence, judge(loss), loss, column)
+                found = evidence.scores(judge(loss), loss, column)
                 halves = of_halves(found.pair(bounding, bounding)) if bounding in found.systems else None
                 if halves is not None:
                     known.append((OTHER_SEEDS, bounding, bounding, halves))
         for replicas, one, other, both in known:
-            contrasted, topics = contrast(both), over_units(both.differences).interval(CONFIDENCE)
+            contrasted, topics = Contrast.of(both), over_units(both.differences).interval()
             names = (replicas, *column, loss, one, other, judge(loss))
             rows.append((*names, *contrasted.measured, *topics, contrasted.n))
     return pl.DataFrame(rows, schema=REPLICA_COLUMNS, orient="row")

@@ -10,7 +10,7 @@ is the reading in which a label of 1 is relevant, which fits the printed numbers
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -24,15 +24,143 @@ import polars as pl
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.comparison import LEVEL, TIE
 from rankbound.compare.scores import Floats, Integers, Mask, any_over, mean_of_known, per_unit
-from rankbound.compare.statistics import CONFIDENCE, Estimate, corrected, over_trainings, over_units, seed_deviation
-from rankbound.texts import quantity
-from rankbound_study.claims.verdicts import MissingEvidence, Untrained
+from rankbound.compare.statistics import Estimate, corrected, over_trainings, over_units, seed_deviation
+from rankbound_study.claims.verdicts import MissingEvidence, Untrained, enough, some_trained
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.results.scores import JOB, read_trainings, scores_of_runs
 from rankbound_study.results.study_files import scan_runs, schema, signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED, VARIANT
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "n", "p", "epoch")
+
+
+def _described(loss: str, bounding: str, column: DataSet, variant: str = "") -> str:
+    of_variant = f" (variant {variant})" if variant else ""
+    return f"{loss} {'unbounded' if bounding == UNBOUNDED else f'with {bounding} bounding'} on {column}{of_variant}"
+
+
+CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
+METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
+MOVIELENS, MQ2008 = "movielens", "mq2008-label1"
+
+SHARE = "share"  # in the place of a metric: a share of lists
+
+OF_LISTS, OF_FIRST_PLACES, OF_SHARES = 0.002, 0.005, 0.01
+"""Smallest differences of means that matter: in metrics of whole lists, in those of the first places, and in shares of
+lists and of pairs. docs/statistics.md has the reasons; every claim about a metric uses these alone."""
+
+COLLAPSE = 5 * OF_LISTS  # drop in the mean that counts as a collapse, or as strong
+
+_CHOSEN: dict[str, float] = {}
+
+
+def choose_smallest_effects(effects: Mapping[str, float]) -> None:
+    """Decide about these metrics (`share`: about shares of lists) by other smallest differences from now on."""
+    _CHOSEN.update(effects)
+
+
+def smallest_effect(metric: str) -> float:
+    """Return the smallest difference that matters in a metric; NaN without one."""
+    if not metric:
+        return math.nan
+    if metric in _CHOSEN:
+        return _CHOSEN[metric]
+    if metric in (SHARE, "PairAccuracy"):
+        return OF_SHARES
+    return OF_FIRST_PLACES if "@" in metric or metric == "RR" else OF_LISTS
+
+
+class Cell(NamedTuple):
+    """A bounding of a loss in a column, on one metric."""
+
+    loss: str
+    bounding: str
+    column: DataSet
+    metric: str
+
+    def __str__(self) -> str:
+        bounding = "affine" if repeats(self.loss, self.bounding) else self.bounding
+        return f"{self.loss} with {bounding} bounding on {self.column}"
+
+
+@dataclass(frozen=True)
+class Contrast(Estimate):
+    """A mean difference with its error over topics and trainings.
+
+    It is that over topics alone if there are fewer than three trainings or a fold has one seed.
+
+    Attributes:
+        margin: the smallest difference that matters in its metric; NaN for what is no difference of means.
+        n: the number of topics; 0 where no number of them would narrow the interval as that of a mean.
+        training_variance: the part of the mean's variance that is due to trainings; 0 for one seed.
+        seeds: the number of seeds.
+        is_repeated: the error covers other trainings; of one training alone, no difference is shown to be small.
+    """
+
+    margin: float
+    n: int
+    training_variance: float = 0.0
+    seeds: int = 1
+    is_repeated: bool = True
+
+    @classmethod
+    def of(cls, pair: Pair) -> "Contrast":
+        """Return the difference of the two."""
+        return cls.of_differences(pair.a - pair.b, pair.drawings, pair.metric)
+
+    @classmethod
+    def of_differences(cls, differences: Floats, drawings: Integers | None = None, metric: str = "") -> "Contrast":
+        """Return the mean of differences `(n_units, n_folds, n_seeds)` in a metric."""
+        trained = any_over(np.isfinite(differences), 0)
+        seeds = int(any_over(trained, 0).sum())
+        variance = seed_deviation(differences) ** 2 * any_over(trained, 1).sum() / max(trained.sum(), 1)
+        known = float(variance) if np.isfinite(variance) else 0.0
+        repeated = over_trainings(differences, drawings) is not None
+        found = estimate(differences, drawings)
+        moments = found.mean, found.standard_error, found.degrees_of_freedom
+        return cls(*moments, smallest_effect(metric), len(differences), known, seeds, repeated)
+
+    @property
+    def measured(self) -> tuple[float, float, float]:
+        """The mean and its interval: `value`, `low` and `high` of a verdict."""
+        return self.mean, *self.interval()
+
+    def __str__(self) -> str:
+        return signed(self.mean)
+
+    @property
+    def range(self) -> str:
+        """The interval as text: `+0.0001 to +0.0042`."""
+        return " to ".join(map(signed, self.interval()))
+
+    @property
+    def points(self) -> str:
+        """The mean difference of two shares, in percentage points."""
+        return f"{100 * self.mean:+.2f}"
+
+    @property
+    def points_range(self) -> str:
+        """Its interval as text."""
+        return " to ".join(f"{100 * end:+.2f}" for end in self.interval())
+
+    def p_within(self, limit: float = math.nan) -> float:
+        """Return the p-value, small for differences within the limit (NaN: the margin) on both sides of zero.
+
+        Both one-sided tests have to be significant.
+        """
+        if math.isnan(limit):
+            limit = self.margin if self.is_repeated else 0.0
+        return max(self.p_above(-limit), self.p_below(limit)) if limit > 0 else 1.0
+
+    def p_beyond(self, limit: float = math.nan) -> float:
+        """Return the two-sided p-value, small for differences beyond the limit, or the margin, on either side."""
+        limit = self.margin if math.isnan(limit) else limit
+        return min(1.0, 2 * min(self.p_above(limit), self.p_below(-limit))) if limit > 0 else 1.0
+
+    @property
+    def is_alike(self) -> bool:
+        """The difference is within the margin."""
+        return self.p_within() <= LEVEL
 
 
 @dataclass(frozen=True)
@@ -127,19 +255,19 @@ class Evidence:
 
         Variants none of whose models trained are left out, and noted in `left_out`.
         """
-        path = self.experiment_epochs if of_epochs else self.experiments
-        rows = self._scan(path, "experiments").filter(self._is_in(experiment), self._is_on(column))
-        rows = self._that_trained(rows)
+        path, start = self.experiment_epochs if of_epochs else self.experiments, self._start(experiment)
+        in_experiment = pl.col("study").str.starts_with(start)
+        rows = self._that_trained(self._scan(path, "experiments").filter(in_experiment, self._is_on(column)))
         self.note_untrained(experiment, column)
         names = rows.select("study").unique().sort("study").collect()["study"].to_list()
-        start = self._start(experiment)
         return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
 
     def note_untrained(self, experiment: str, column: DataSet) -> list[str]:
         """Note in `left_out` the jobs of an experiment with a training that did not train; return their names."""
         if not len(self._untrained):
             return []
-        own, start = self._untrained.filter(self._is_in(experiment), self._is_on(column)), self._start(experiment)
+        start = self._start(experiment)
+        own = self._untrained.filter(pl.col("study").str.starts_with(start), self._is_on(column))
         jobs = own.select("study", "loss", "bounding").rows()
         names = [_described(loss, bounding, column, study.removeprefix(start)) for study, loss, bounding in jobs]
         self.left_out.update(names)
@@ -153,22 +281,11 @@ class Evidence:
     def _start(self, experiment: str) -> str:
         return f"{self.study}{VARIANT}{experiment}-" if experiment else f"{self.study}{VARIANT}"
 
-    def _is_in(self, experiment: str) -> pl.Expr:
-        return pl.col("study").str.starts_with(self._start(experiment))
-
     def _is_of(self, study: str) -> pl.Expr:
         return (pl.col("study") == study) & (pl.col("protocol") == HONEST)
 
     def _is_on(self, column: DataSet) -> pl.Expr:
         return (pl.col("dataset") == self._named(column.dataset)) & pl.col("nsr_test").eq_missing(pl.lit(column.nsr))
-
-    def ratios(self, dataset: str) -> list[int]:
-        """Return the negative sampling ratios of the study's honest trainings on a data set of ratings; 0 is none."""
-        name = self._named(dataset)
-        found = [one.nsr for one in self.data_sets if one.dataset == name and one.nsr]
-        if not found:
-            raise MissingEvidence(f"no honest runs of trained models on {dataset}")
-        return found
 
     @cached_property
     def data_sets(self) -> tuple[DataSet, ...]:
@@ -210,214 +327,123 @@ class Evidence:
             raise MissingEvidence(f"no {what}: no file of them was given")
         return scan_runs(path)
 
+    @lru_cache(maxsize=16)
+    def columns(self, *datasets: str) -> tuple[DataSet, ...]:
+        """Return the columns of these data sets, MovieLens at all ratios; MissingEvidence if it has no honest runs."""
+        found: list[DataSet] = []
+        for dataset in datasets or (MOVIELENS, MQ2008):
+            if dataset != MOVIELENS:
+                found.append(DataSet(dataset, None))
+                continue
+            name = self._named(dataset)
+            ratios = [one.nsr for one in self.data_sets if one.dataset == name and one.nsr]
+            if not ratios:
+                raise MissingEvidence(f"no honest runs of trained models on {dataset}")
+            found += [DataSet(dataset, nsr) for nsr in ratios]
+        return tuple(found)
 
-def _described(loss: str, bounding: str, column: DataSet, variant: str = "") -> str:
-    of_variant = f" (variant {variant})" if variant else ""
-    return f"{loss} {'unbounded' if bounding == UNBOUNDED else f'with {bounding} bounding'} on {column}{of_variant}"
+    def several_ratios(self) -> tuple[DataSet, ...]:
+        """Return the columns of MovieLens; MissingEvidence if there is only one."""
+        found = self.columns(MOVIELENS)
+        if len(found) < 2:
+            raise MissingEvidence(f"{found[0]} alone shows no trend over ratios: add others to nsr of interactions")
+        return found
 
+    def cells(
+        self,
+        losses: Iterable[str] = LOSSES,
+        boundings: Iterable[str] = BOUNDED,
+        datasets: Iterable[str] = (),
+        metrics: Iterable[str] = (),
+        lowest_ratio: bool = False,
+        higher_ratios: bool = False,
+    ) -> list[Cell]:
+        """Return the distinct cells of some axes, or those at the lowest ratio, or at all others.
 
-CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
-METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
-MOVIELENS, MQ2008 = "movielens", "mq2008-label1"
+        By default they are those of Table 5.1, each on the metric that judges its loss. Cells that did not train, or
+        whose unbounded loss did not, are left out.
 
-SHARE = "share"
-"""In the place of a metric: a share of lists."""
-
-OF_LISTS, OF_FIRST_PLACES, OF_SHARES = 0.002, 0.005, 0.01
-"""Smallest differences of means that matter: in metrics of whole lists, in those of the first places, and in shares of
-lists and of pairs. docs/statistics.md has the reasons; every claim about a metric uses these alone."""
-
-COLLAPSE = 5 * OF_LISTS
-"""Drop in the mean that counts as a collapse, or as strong."""
-
-_CHOSEN: dict[str, float] = {}
-
-
-def choose_smallest_effects(effects: Mapping[str, float]) -> None:
-    """Decide about these metrics (`share`: about shares of lists) by other smallest differences from now on."""
-    _CHOSEN.update(effects)
-
-
-def smallest_effect(metric: str) -> float:
-    """Return the smallest difference that matters in a metric; NaN without one."""
-    if not metric:
-        return math.nan
-    if metric in _CHOSEN:
-        return _CHOSEN[metric]
-    if metric in (SHARE, "PairAccuracy"):
-        return OF_SHARES
-    return OF_FIRST_PLACES if "@" in metric or metric == "RR" else OF_LISTS
-
-
-class Cell(NamedTuple):
-    """A bounding of a loss in a column, on one metric."""
-
-    loss: str
-    bounding: str
-    column: DataSet
-    metric: str
-
-    def __str__(self) -> str:
-        bounding = "affine" if repeats(self.loss, self.bounding) else self.bounding
-        return f"{self.loss} with {bounding} bounding on {self.column}"
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """A mean difference with its error.
-
-    Attributes:
-        estimate: the mean and its error over topics and trainings, or over topics alone if there are fewer than three
-            trainings or a fold has one seed.
-        margin: the smallest difference that matters in its metric; NaN for what is no difference of means.
-        n: the number of topics; 0 where no number of them would narrow the interval as that of a mean.
-        training_variance: the part of the mean's variance that is due to trainings; 0 for one seed.
-        seeds: the number of seeds.
-        is_repeated: the error covers other trainings; of one training alone, no difference is shown to be small.
-    """
-
-    estimate: Estimate
-    margin: float
-    n: int
-    training_variance: float = 0.0
-    seeds: int = 1
-    is_repeated: bool = True
-
-    @property
-    def mean(self) -> float:
-        """The mean difference."""
-        return self.estimate.mean
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the difference."""
-        return self.estimate.interval(CONFIDENCE)
-
-    @property
-    def measured(self) -> tuple[float, float, float]:
-        """The mean and its interval: `value`, `low` and `high` of a verdict."""
-        return self.mean, *self.interval
-
-    def named(self, *names: str) -> dict[str, float]:
-        """Return the mean and the ends of its interval by names, such as those of columns."""
-        return dict(zip(names, self.measured, strict=True))
-
-    def __str__(self) -> str:
-        return signed(self.mean)
-
-    @property
-    def range(self) -> str:
-        """The interval as text: `+0.0001 to +0.0042`."""
-        return " to ".join(map(signed, self.interval))
-
-    @property
-    def points(self) -> str:
-        """The mean difference of two shares, in percentage points."""
-        return f"{100 * self.mean:+.2f}"
-
-    @property
-    def points_range(self) -> str:
-        """Its interval as text."""
-        return " to ".join(f"{100 * end:+.2f}" for end in self.interval)
-
-    def p_value(self) -> float:
-        """Return the two-sided p-value of no difference."""
-        return self.estimate.p_value()
-
-    def p_above(self, limit: float) -> float:
-        """Return the one-sided p-value, small for differences above the limit."""
-        return self.estimate.p_above(limit)
-
-    def p_below(self, limit: float) -> float:
-        """Return the one-sided p-value, small for differences below the limit."""
-        return self.estimate.p_below(limit)
-
-    def p_within(self, limit: float = math.nan) -> float:
-        """Return the p-value, small for differences within the limit (NaN: the margin) on both sides of zero.
-
-        Both one-sided tests have to be significant.
+        Raises:
+            Untrained: none is left.
         """
-        if math.isnan(limit):
-            limit = self.margin if self.is_repeated else 0.0
-        return max(self.p_above(-limit), self.p_below(limit)) if limit > 0 else 1.0
+        where = self.several_ratios()[1:] if higher_ratios else self.columns(*datasets)
+        every = list(product(losses, where[:1] if lowest_ratio else where, boundings))
+        trained = [
+            (loss, column, bounding)
+            for loss, column, bounding in every
+            if self.trained(loss, UNBOUNDED, column) and self.trained(loss, bounding, column)
+        ]
+        if every:
+            some_trained(trained, "bounded loss")
+        return [
+            Cell(loss, bounding, column, metric)
+            for loss, column, bounding in trained
+            if is_distinct(loss, bounding)
+            for metric in metrics or (judge(loss),)
+        ]
 
-    def p_beyond(self, limit: float = math.nan) -> float:
-        """Return the two-sided p-value, small for differences beyond the limit, or the margin, on either side."""
-        limit = self.margin if math.isnan(limit) else limit
-        return min(1.0, 2 * min(self.p_above(limit), self.p_below(-limit))) if limit > 0 else 1.0
+    def pairs(self, of: Iterable[Cell]) -> dict[Cell, Pair]:
+        """Pair the scores of every cell with those of the unbounded loss."""
+        return {cell: self.pair(cell) for cell in of}
 
-    @property
-    def is_alike(self) -> bool:
-        """The difference is within the margin."""
-        return self.p_within() <= LEVEL
+    def contrasts(self, of: Iterable[Cell]) -> dict[Cell, Contrast]:
+        """Return every cell's difference from the unbounded loss."""
+        return {cell: Contrast.of(one) for cell, one in self.pairs(of).items()}
 
-    @property
-    def is_no_lower(self) -> bool:
-        """The difference is significantly above minus the margin."""
-        return self.is_repeated and self.p_above(-self.margin) <= LEVEL
+    def pair(self, cell: Cell, other: str = UNBOUNDED) -> Pair:
+        """Pair the scores of a cell with those of another bounding of its loss.
 
+        Raises:
+            MissingEvidence: one of them did not run, or there are too few topics for a test.
+            Untrained: one of them did not train.
+        """
+        for bounding in (cell.bounding, other):
+            if not self.trained(cell.loss, bounding, cell.column):
+                what = f"{cell.loss}, bounding {bounding}, {cell.column}"
+                raise Untrained(f"A loss that it is about did not train: {what}")
+        found = self.scores(cell.metric, cell.loss, cell.column)
+        for bounding in (cell.bounding, other):
+            place(found, bounding, f"{cell.loss} with bounding {bounding} on {cell.column}")
+        if repeats(cell.loss, cell.bounding) and not repeats(cell.loss, other):
+            # A bounding with replicas has the mean of all that ran: none stands for the others.
+            replicas = [place for place, name in enumerate(found.systems) if name in AFFINE]
+            own = found.values.copy()
+            own[list(found.systems).index(cell.bounding)] = mean_of_known(np.moveaxis(found.values[replicas], 0, -1))
+            found = replace(found, values=own)
+        both = found.pair(cell.bounding, other)
+        enough(len(both.units), f"of {cell.column} with a score of {cell}")
+        return both
 
-@lru_cache(maxsize=16)
-def columns(evidence: Evidence, *datasets: str) -> tuple[DataSet, ...]:
-    """Return the columns of these data sets; MissingEvidence if one has no runs."""
-    found: list[DataSet] = []
-    for dataset in datasets or (MOVIELENS, MQ2008):
-        ratios = evidence.ratios(dataset) if dataset == MOVIELENS else [None]
-        found += [DataSet(dataset, nsr) for nsr in ratios]
-    return tuple(found)
+    @lru_cache(maxsize=512)
+    def scores(self, metric: str, loss: str, column: DataSet) -> PairedScores:
+        """Return the scores of all boundings of a loss, by name; the list sizes `n` and `p` are metrics here, too."""
+        return scores_of_runs(self._rows(loss, column), metric, by=("bounding",))
 
+    def values(self, metric: str, loss: str, column: DataSet, bounding: str = UNBOUNDED) -> Floats:
+        """Return the scores `(n_topics, n_folds, n_seeds)` of a bounding of a loss."""
+        found = self.scores(metric, loss, column)
+        own: Floats = found.values[place(found, bounding, f"{loss} with bounding {bounding} on {column}")]
+        return own
 
-def several_ratios(evidence: Evidence) -> tuple[DataSet, ...]:
-    """Return the columns of MovieLens; MissingEvidence if there is only one."""
-    found = columns(evidence, MOVIELENS)
-    if len(found) < 2:
-        raise MissingEvidence(f"{found[0]} alone shows no trend over ratios: add others to nsr of interactions")
-    return found
+    @lru_cache(maxsize=64)
+    def control_scores(self, metric: str, column: DataSet) -> PairedScores:
+        """Return the scores of the untrained models, by name; without such models there are no systems."""
+        rows = self._rows("none", column)
+        if rows.is_empty():
+            return PairedScores([], [], np.empty((0, 0, 1, 1)))
+        return scores_of_runs(rows, metric, by=("model",))
+
+    @lru_cache(maxsize=64)
+    def _rows(self, loss: str, column: DataSet) -> pl.DataFrame:
+        found = self.cell(column).filter(pl.col("loss") == loss).select(*KEY, *METRICS).collect()
+        if found.is_empty() and loss != "none":
+            raise MissingEvidence(f"no honest runs of {loss} on {column}")
+        return found
 
 
 def judge(loss: str) -> str:
     """Return the metric that judges a loss."""
     return JUDGED_BY.get(loss, loss)
-
-
-def cells(
-    evidence: Evidence,
-    losses: Iterable[str] = LOSSES,
-    boundings: Iterable[str] = BOUNDED,
-    datasets: Iterable[str] = (),
-    metrics: Iterable[str] = (),
-    lowest_ratio: bool = False,
-    higher_ratios: bool = False,
-) -> list[Cell]:
-    """Return the distinct cells of some axes, or those at the lowest ratio, or at all others.
-
-    By default they are those of Table 5.1, each on the metric that judges its loss. Cells that did not train, or whose
-    unbounded loss did not, are left out.
-
-    Raises:
-        Untrained: none is left.
-    """
-    where = several_ratios(evidence)[1:] if higher_ratios else columns(evidence, *datasets)
-    every = list(product(losses, where[:1] if lowest_ratio else where, boundings))
-    trained = [
-        (loss, column, bounding)
-        for loss, column, bounding in every
-        if evidence.trained(loss, UNBOUNDED, column) and evidence.trained(loss, bounding, column)
-    ]
-    if every:
-        some_trained(trained, "bounded loss")
-    return [
-        Cell(loss, bounding, column, metric)
-        for loss, column, bounding in trained
-        if is_distinct(loss, bounding)
-        for metric in metrics or (judge(loss),)
-    ]
-
-
-def some_trained(those: Collection[object], what: str) -> None:
-    """Raise Untrained if there are none of those that did train."""
-    if not those:
-        raise Untrained(f"No {what} trained on these data, so that no scores are left to compare")
 
 
 def is_distinct(loss: str, bounding: str, standing: str = AFFINE[0]) -> bool:
@@ -434,67 +460,11 @@ def repeats(loss: str, bounding: str) -> bool:
     return loss == "nRBP" and bounding in AFFINE
 
 
-def pairs(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Pair]:
-    """Pair the scores of every cell with those of the unbounded loss."""
-    return {cell: pair(evidence, cell) for cell in of}
-
-
-def contrasts(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Contrast]:
-    """Return every cell's difference from the unbounded loss."""
-    return {cell: contrast(one) for cell, one in pairs(evidence, of).items()}
-
-
-def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED) -> Pair:
-    """Pair the scores of a cell with those of another bounding of its loss.
-
-    Raises:
-        MissingEvidence: one of them did not run, or there are too few topics for a test.
-        Untrained: one of them did not train.
-    """
-    for bounding in (cell.bounding, other):
-        if not evidence.trained(cell.loss, bounding, cell.column):
-            raise Untrained(f"A loss that it is about did not train: {cell.loss}, bounding {bounding}, {cell.column}")
-    found = scores(evidence, cell.metric, cell.loss, cell.column)
-    for bounding in (cell.bounding, other):
-        place(found, bounding, f"{cell.loss} with bounding {bounding} on {cell.column}")
-    if repeats(cell.loss, cell.bounding) and not repeats(cell.loss, other):
-        # A bounding with replicas has the mean of all that ran: none stands for the others.
-        replicas = [place for place, name in enumerate(found.systems) if name in AFFINE]
-        own = found.values.copy()
-        own[list(found.systems).index(cell.bounding)] = mean_of_known(np.moveaxis(found.values[replicas], 0, -1))
-        found = replace(found, values=own)
-    both = found.pair(cell.bounding, other)
-    enough(len(both.units), f"of {cell.column} with a score of {cell}")
-    return both
-
-
 def place(found: PairedScores, system: str, what: str) -> int:
     """Return a system's place among the scores; MissingEvidence, which names it in full, if it did not run."""
     if system not in found.systems:
         raise MissingEvidence(f"no honest runs of {what}")
     return list(found.systems).index(system)
-
-
-def enough(count: int, what: str) -> None:
-    """Raise MissingEvidence for fewer than two topics."""
-    if count < 2:
-        raise MissingEvidence(f"{quantity(count, 'topic')} {what}; a test takes two")
-
-
-def contrast(of: Pair) -> Contrast:
-    """Return the difference of the two."""
-    return contrast_of(of.a - of.b, of.drawings, of.metric)
-
-
-def contrast_of(differences: Floats, drawings: Integers | None = None, metric: str = "") -> Contrast:
-    """Return the mean of differences `(n_units, n_folds, n_seeds)` in a metric."""
-    trained = any_over(np.isfinite(differences), 0)
-    seeds = int(any_over(trained, 0).sum())
-    variance = seed_deviation(differences) ** 2 * any_over(trained, 1).sum() / max(trained.sum(), 1)
-    known = float(variance) if np.isfinite(variance) else 0.0
-    repeated = over_trainings(differences, drawings) is not None
-    measured = estimate(differences, drawings)
-    return Contrast(measured, smallest_effect(metric), len(differences), known, seeds, repeated)
 
 
 def estimate(differences: Floats, drawings: Integers | None = None) -> Estimate:
@@ -513,37 +483,6 @@ def kept_units(of: Pair, kept: Mask) -> Pair:
     return replace(of, a=of.a[kept], b=of.b[kept], units=names, members=members)
 
 
-@lru_cache(maxsize=512)
-def scores(evidence: Evidence, metric: str, loss: str, column: DataSet) -> PairedScores:
-    """Return the scores of all boundings of a loss, by name; the list sizes `n` and `p` are metrics here, too."""
-    return scores_of_runs(_rows(evidence, loss, column), metric, by=("bounding",))
-
-
-def values(evidence: Evidence, metric: str, loss: str, column: DataSet, bounding: str = UNBOUNDED) -> Floats:
-    """Return the scores `(n_topics, n_folds, n_seeds)` of a bounding of a loss."""
-    found = scores(evidence, metric, loss, column)
-    own: Floats = found.values[place(found, bounding, f"{loss} with bounding {bounding} on {column}")]
-    return own
-
-
-@lru_cache(maxsize=64)
-def control_scores(evidence: Evidence, metric: str, column: DataSet) -> PairedScores:
-    """Return the scores of the untrained models, by name; without such models there are no systems."""
-    rows = _rows(evidence, "none", column)
-    if rows.is_empty():
-        return PairedScores([], [], np.empty((0, 0, 1, 1)))
-    return scores_of_runs(rows, metric, by=("model",))
-
-
-@lru_cache(maxsize=64)
-def _rows(evidence: Evidence, loss: str, column: DataSet) -> pl.DataFrame:
-    rows = evidence.cell(column).filter(pl.col("loss") == loss)
-    found = rows.select(*KEY, *METRICS).collect()
-    if found.is_empty() and loss != "none":
-        raise MissingEvidence(f"no honest runs of {loss} on {column}")
-    return found
-
-
 COLUMNS = schema(
     "text: dataset; int8: nsr; text: model loss bounding metric; float: margin change change_margin p_value"
 )
@@ -555,24 +494,24 @@ def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
 
     `change` and `change_margin` are over topics with scores of both losses; `p_value` is uncorrected.
     """
+
+    def half_width(of: Estimate) -> float:
+        return of.interval()[1] - of.mean
+
     rows = []
     for part in frame.rename({"nsr_test": "nsr"}).partition_by("dataset", "nsr", "model", "loss", maintain_order=True):
         scores, first = scores_of_runs(part, metric, by=("bounding",)), part.row(0, named=True)
         for bounding, own in zip(scores.systems, scores.values, strict=True):
             row = {name: first.get(name) for name in COLUMNS} | {"bounding": bounding, "metric": metric}
             known = own[any_over(np.isfinite(own), (1, 2))]
-            row["margin"] = _half_width(estimate(known, scores.drawings)) if len(known) > 1 else None
+            row["margin"] = half_width(estimate(known, scores.drawings)) if len(known) > 1 else None
             if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
                 both = scores.pair(bounding, UNBOUNDED)
                 if len(both.units) > 1:
-                    found = contrast(both).estimate
-                    row |= {"change": found.mean, "change_margin": _half_width(found), "p_value": found.p_value()}
+                    found = Contrast.of(both)
+                    row |= {"change": found.mean, "change_margin": half_width(found), "p_value": found.p_value()}
             rows.append(row)
     return pl.DataFrame(rows, schema=COLUMNS)
-
-
-def _half_width(of: Estimate) -> float:
-    return of.interval(CONFIDENCE)[1] - of.mean
 
 
 def significance(change: float | None, p_value: float | None) -> int:

@@ -9,6 +9,7 @@ with it as well as without: a gain that leaves the sigmoid as it was is none, no
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from string import ascii_lowercase
 from typing import NamedTuple
@@ -23,78 +24,55 @@ from rankbound.compare.statistics import Estimate, over_units
 from rankbound.losses.sampled import warp_penalty
 from rankbound_study.claims import varied
 from rankbound_study.claims.comparisons import RATIOS_EXPERIMENT
-from rankbound_study.claims.evidence import (
-    COLLAPSE,
-    KEY,
-    MOVIELENS,
-    MQ2008,
-    Cell,
-    Contrast,
-    Evidence,
-    cells,
-    contrast,
-    contrast_of,
-    contrasts,
-    estimate,
-    is_distinct,
-    judge,
-    pair,
-)
+from rankbound_study.claims.evidence import COLLAPSE, KEY, MOVIELENS, MQ2008, Cell, Contrast, Evidence, is_distinct
 from rankbound_study.claims.means import on_same_users
-from rankbound_study.claims.registry import decides, shape
+from rankbound_study.claims.registry import Facts, decides, shape
 from rankbound_study.claims.rules import HALF, RULES, Family, Key, Sample, adjusted, among, by_p, share_of, together
-from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, Verdict, each_way, holds
+from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, each_way, holds
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import scores_of_runs
-from rankbound_study.vocabulary import LOSSES, UNBOUNDED
-
-SIZES = ("f16", varied.USUAL, "f64")
-"""16, 32 and 64 factors: the variants of the experiment `factors`, with the study's own size between them."""
-
-_LIST = ("topic", "fold", "seed", "drawing")
-
-OFTEN = 1 / 3
-"""Smallest share of losses that counts as "often"."""
+from rankbound_study.vocabulary import JUDGED_BY, UNBOUNDED
 
 
 @decides("T20")
-def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling | Verdict:
-    """Decide by the mean of all losses with 64 factors minus 16, and by losses that exchange places between sizes."""
+def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Ruling:
+    """Decide by the mean of all losses with 64 factors minus 16, and by losses that exchange places between sizes.
+
+    The study's own size, 32 factors, lies between both.
+    """
     column = varied.column_of(evidence, "factors")
     found = varied.variants(evidence, "factors", column)
-    sizes = [found[name] for name in SIZES if name in found]
-    if len(sizes) < len(SIZES):
-        return Verdict(INCONCLUSIVE, f"{len(sizes)} of {len(SIZES)} sizes have scores: a trend takes all of them.")
-    means = [rows.group_by(_LIST).agg(pl.col("nDCG").fill_nan(None).mean()).sort(_LIST) for rows in sizes]
+    usual = varied.usual_beside(evidence, column, pl.concat(found.values()))
+    sizes = [one for one in (found.get("f16"), usual, found.get("f64")) if one is not None]
+    if len(sizes) < 3:
+        return Ruling(INCONCLUSIVE, reason=f"{len(sizes)} of 3 sizes have scores: a trend takes all of them.")
+    key = ("topic", "fold", "seed", "drawing")
+    means = [rows.group_by(key).agg(pl.col("nDCG").fill_nan(None).mean()).sort(key) for rows in sizes]
     of_sizes = pl.concat(rows.with_columns(size=pl.lit(str(place))) for place, rows in enumerate(means))
-    gain = contrast(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
+    gain = Contrast.of(scores_of_runs(of_sizes, "nDCG", by=("size",)).pair("2", "0"))
     order = varied.order_kept(sizes, "nDCG")
     texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
     verdict = together(by_p(gain.p_above(0.0), gain.p_below(gain.margin)), order.verdict)
-    facts = {"means": texts, "column": column, "gain": gain, "order": order}
+    facts = {"means": texts, "column": column, "gain": gain, "order": order.reason}
     return Ruling(verdict, facts, *gain.measured, gain.n, Sample.of(gain))
 
 
 class Varied(NamedTuple):
-    """A variant of a loss and bounding."""
+    """A variant of a loss and bounding; its `size` is the number in its name."""
 
-    variant: str
+    size: str
     loss: str
     bounding: str
 
-    @property
-    def size(self) -> str:
-        """The number in the variant's name."""
-        return self.variant.lstrip(ascii_lowercase)
 
-
-@shape("variants")
-def variants_minus_usual(evidence: Evidence, experiment: str, dataset: str) -> Mapping[Varied, Contrast]:
+@shape
+def variants(evidence: Evidence, experiment: str, dataset: str) -> Mapping[Varied, Contrast]:
     """Return every variant of an experiment minus the study's own setting, by loss and bounding."""
-    found = dict(varied.variants(evidence, experiment, DataSet(dataset, None)))
-    usual = found.pop(varied.USUAL)
+    column = DataSet(dataset, None)
+    found = varied.variants(evidence, experiment, column)
+    usual = varied.usual_beside(evidence, column, pl.concat(found.values()))
     return {
-        Varied(name, *training): varied.paired(rows, usual, training)
+        Varied(name.lstrip(ascii_lowercase), *training): varied.paired(rows, usual, training)
         for name, rows in found.items()
         for training in varied.trainings(rows)
     }
@@ -112,8 +90,8 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     untuned, at_ends, orders = set[tuple[object, ...]](), [], {}
     experiments = {"sgd-movielens": varied.column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
     for experiment, column in experiments.items():
-        rows = dict(varied.variants(evidence, experiment, column))
-        adam = rows.pop(varied.USUAL)
+        rows = varied.variants(evidence, experiment, column)
+        adam = varied.usual_beside(evidence, column, pl.concat(rows.values()))
         picked = varied.picked_by_validation(evidence, experiment, column)
         if not set(varied.trainings(adam)) <= set(picked):
             raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
@@ -130,17 +108,15 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Ruling:
     often = share_of(
         [one.p_above(0.0) for one in changes.values()],
         [1.0 if key in untuned else one.p_below(one.margin) for key, one in changes.items()],
-        math.ceil(OFTEN * len(family)),
+        math.ceil(len(family) / 3),
     )
-    facts = {"at_ends": "; ".join(at_ends), "orders": "; ".join(f"on {at}, {order}" for at, order in orders.items())}
+    in_order = "; ".join(f"on {at}, {order.reason}" for at, order in orders.items())
+    facts = {"at_ends": "; ".join(at_ends), "orders": in_order}
     verdict = together(often, *(order.verdict for order in orders.values()))
     return Ruling(verdict, family.facts(facts), len(family.higher) / len(family), n=len(family))
 
 
-JUDGES = tuple(judge(loss) for loss in LOSSES)
-
-HIGHER, LOWER, ALIKE, OPEN = "higher", "lower", "alike", "open"
-"""Results for bounded minus unbounded; "alike" is any difference smaller than what matters, significant or not."""
+JUDGES = tuple(JUDGED_BY.values())
 
 
 @decides("T49")
@@ -151,20 +127,23 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     than what matters and the other is not decides nothing.
     """
     column, trained_at, pairs = _at_both_ratios(evidence)
-    own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
+    own, other = ({key: Contrast.of(both[place]) for key, both in pairs.items()} for place in (0, 1))
     of_both = _states({(place, key): one for place, of in enumerate((own, other)) for key, one in of.items()})
     by_ratio = {key: (of_both[0, key], of_both[1, key]) for key in pairs}
     # Over the same users, folds and seeds.
     changes = Family(
-        {key: contrast_of(np.diff(on_same_users(both), axis=0)[0], both[0].drawings) for key, both in pairs.items()}
+        {
+            key: Contrast.of_differences(np.diff(on_same_users(both), axis=0)[0], both[0].drawings)
+            for key, both in pairs.items()
+        }
     )
     turned = [key for key in changes.shown(lambda one: one.p_value()) if len(set(by_ratio[key])) > 1]
-    found = contrasts(evidence, cells(evidence, metrics=JUDGES))
-    on_own = {cell: cell._replace(metric=judge(cell.loss)) for cell in found}
+    found = evidence.contrasts(evidence.cells(metrics=JUDGES))
+    on_own = {cell: cell._replace(metric=JUDGED_BY[cell.loss]) for cell in found}
     states = _states(found)
     by_metric = {cell: (states[own_cell], states[cell]) for cell, own_cell in on_own.items() if cell != own_cell}
     # Halved: at most one of the two orders of signs can reach the level where signs are not opposite.
-    both_of = {cell: [found[one].estimate for one in (on_own[cell], cell)] for cell in by_metric}
+    both_of = {cell: [found[one] for one in (on_own[cell], cell)] for cell in by_metric}
     p_values = {cell: varied.p_exchanged(both) / 2 for cell, both in both_of.items()}
     opposite = [cell for cell, p_value in adjusted(p_values).items() if p_value <= LEVEL]
     named = [f"{key[0]} with {key[1]} bounding {own[key]} becomes {other[key]}" for key in turned or by_ratio]
@@ -175,7 +154,7 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Ruling:
     # "Verdicts may change" is refuted if all readings in two settings are shown to stay the same.
     verdict = together(
         *(
-            each_way(bool(changed), not changed and all(one == another != OPEN for one, another in of.values()))
+            each_way(bool(changed), not changed and all(one == another != "open" for one, another in of.values()))
             for changed, of in ((turned, by_ratio), (opposite, by_metric))
         )
     )
@@ -194,7 +173,8 @@ def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[varied.Train
     for loss, bounding in (one for one in varied.trainings(both[0]) if one[1] != UNBOUNDED):
         where = f"as bounding of {loss}, at both ratios"
         higher, usual = (
-            varied.pair_in(of.filter(loss=loss), judge(loss), "bounding", (bounding, UNBOUNDED), where) for of in both
+            varied.pair_in(of.filter(loss=loss), JUDGED_BY[loss], "bounding", (bounding, UNBOUNDED), where)
+            for of in both
         )
         found[loss, bounding] = usual, higher
     if not found:
@@ -203,10 +183,11 @@ def _at_both_ratios(evidence: Evidence) -> tuple[DataSet, int, dict[varied.Train
 
 
 def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
+    """Return what is shown of bounded minus unbounded: "alike" if smaller than what matters, significant or not."""
     family = Family(found)
     alike = family.shown(lambda one: one.p_within())
-    signs = {**dict.fromkeys(family.higher, HIGHER), **dict.fromkeys(family.lower, LOWER)}
-    return {key: ALIKE if key in alike else signs.get(key, OPEN) for key in found}
+    signs = {**dict.fromkeys(family.higher, "higher"), **dict.fromkeys(family.lower, "lower")}
+    return {key: "alike" if key in alike else signs.get(key, "open") for key in found}
 
 
 FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"
@@ -214,10 +195,6 @@ FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"
 
 PLACES = 10
 PRECISION = f"P@{PLACES}"
-
-_LONGEST = 4
-_VALUES = (0.0, 1.0, 2.0)
-"""Scores of the enumerated lists: with ties, in every order."""
 
 
 @decides("M03")
@@ -228,7 +205,8 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
     one on lists with more than ten items.
     """
     cases = []
-    for scores in (scores for size in range(1, _LONGEST + 1) for scores in product(_VALUES, repeat=size)):
+    # With ties, in every order.
+    for scores in (scores for size in range(1, 5) for scores in product((0.0, 1.0, 2.0), repeat=size)):
         for true, own in enumerate(scores):
             error = float(any(score >= own for place, score in enumerate(scores) if place != true))
             # From 0; ties count against the item (Murphy eq. 9.132).
@@ -243,7 +221,7 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
         rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, PRECISION, "AP").collect()
         where = f"on lists of {column} longer than {PLACES}"
         both = [varied.pair_in(rows, metric, "loss", (SPREAD, FIRST), where) for metric in (PRECISION, "AP")]
-        one, ap = map(contrast, both)
+        one, ap = map(Contrast.of, both)
         precision[column] = one
         texts.append(f"{one} in precision at 10 ({one.range}) and {ap} in average precision on {column}")
     family = Family(precision)
@@ -253,18 +231,10 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
     return Ruling(verdict, facts, *least.measured, least.n, Sample.of(least))
 
 
-class Other(NamedTuple):
-    """A loss with which another is compared on some data."""
-
-    loss: str
-    column: DataSet
-
-    def __str__(self) -> str:
-        return self.loss
-
-
-@shape("loss_minus_others")
-def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: str) -> Mapping[Other, Contrast]:
+@shape
+def loss_minus_others(
+    evidence: Evidence, experiment: str, loss: str, metric: str
+) -> tuple[Mapping[str, Contrast], Facts]:
     """Return a loss minus every other one of an experiment, each unbounded and at the rate that validation picks."""
     column = varied.column_of(evidence, experiment)
     lazy = evidence.varied(experiment, column)
@@ -274,24 +244,22 @@ def loss_minus_others(evidence: Evidence, experiment: str, loss: str, metric: st
     if (loss, UNBOUNDED) not in picked or not others:
         raise MissingEvidence(f"the experiment {experiment} has no {loss} loss beside others: see config.yaml")
     best, where = varied.picked_rows(rows, picked), f"of {column} in the experiment {experiment}"
-    return {Other(one, column): contrast(varied.pair_in(best, metric, "loss", (loss, one), where)) for one in others}
+    found = {one: Contrast.of(varied.pair_in(best, metric, "loss", (loss, one), where)) for one in others}
+    return found, {"column": column}
 
 
-DISTRIBUTION, TILTED = "distribution", "distribution(tilt="
-
-
-@shape("tilted_minus_random")
+@shape
 def tilted_minus_random(evidence: Evidence) -> Mapping[str, Contrast]:
     """Return tilted minus random orders for every loss, data set and tilt."""
     found = {}
     for column in (one for dataset in (MOVIELENS, MQ2008) for one in varied.columns_of(evidence, "tilts", dataset)):
-        for rows in varied.variants(evidence, "tilts", column, with_usual=False).values():
+        for rows in varied.variants(evidence, "tilts", column).values():
             for bounding in rows["bounding"].unique().sort():
-                if not bounding.startswith(TILTED):
+                if not bounding.startswith("distribution(tilt="):
                     continue
-                tilted = rows.filter(bounding=bounding).with_columns(bounding=pl.lit(DISTRIBUTION))
+                tilted = rows.filter(bounding=bounding).with_columns(bounding=pl.lit("distribution"))
                 usual = varied.usual_beside(evidence, column, tilted)
-                tilt = bounding.removeprefix(TILTED).removesuffix(")")
+                tilt = bounding.removeprefix("distribution(tilt=").removesuffix(")")
                 for training in (one for one in varied.trainings(tilted) if one in varied.trainings(usual)):
                     found[f"{training[0]} on {column}, odds times {tilt}"] = varied.paired(tilted, usual, training)
     if not found:
@@ -300,22 +268,22 @@ def tilted_minus_random(evidence: Evidence) -> Mapping[str, Contrast]:
 
 
 LOSS = "nDCG"
-PLAIN, BOUNDED = (LOSS, UNBOUNDED), (LOSS, DISTRIBUTION)
+PLAIN, BOUNDED = (LOSS, UNBOUNDED), (LOSS, "distribution")
 
 
 @decides("T27")
-def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
+def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling:
     """Decide by whether every remedy that lifts the gradient at the start removes more than half of the drop.
 
     Confirmed if it is shown of all of them, and that no collapse remains; refuted if one keeps more than half (Holm).
     """
     evidence = evidence.of_all_trainings()
     column = varied.column_of(evidence, "starts")
-    drop = contrast(pair(evidence, Cell(LOSS, DISTRIBUTION, column, LOSS)))
+    drop = Contrast.of(evidence.pair(Cell(*BOUNDED, column, LOSS)))
     changes_by = f"Distribution bounding changes mean nDCG by {drop} on {column}"
-    statistic = "mean nDCG, bounded minus unbounded"
+    undecided = Ruling(INCONCLUSIVE, {}, *drop.measured, drop.n, statistic="mean nDCG, bounded minus unbounded")
     if drop.p_below(-COLLAPSE) > LEVEL:
-        return Verdict(INCONCLUSIVE, f"{changes_by}: no drop to explain.", statistic, *drop.measured, n=drop.n)
+        return replace(undecided, reason=f"{changes_by}: no drop to explain.")
     tried = _remedies(evidence, column)
     lifts = adjusted({name: one.log_lift.p_above(0.0) for name, one in tried.items()})
     harmful = [name for name, one in tried.items() if one.unbounded.p_above(-COLLAPSE) > LEVEL]
@@ -333,7 +301,7 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Ruling | Verdict:
         if those
     )
     if not lifting:
-        return Verdict(INCONCLUSIVE, f"{changes_by}{idle}.", statistic, *drop.measured, n=drop.n)
+        return replace(undecided, reason=f"{changes_by}{idle}.")
     changes = ", ".join(
         f"{one.change} with {name} (gradient times {np.exp(one.log_lift.mean):.2g})" for name, one in lifting.items()
     )
@@ -361,51 +329,45 @@ class Remedy(NamedTuple):
     log_lift: Estimate
 
 
-Measured = tuple[pl.DataFrame, pl.DataFrame, varied.Training]
-"""The rows and epochs of several trainings, and one of them."""
-
-
 def _remedies(evidence: Evidence, column: DataSet) -> dict[str, Remedy]:
-    """Return other gains of the sigmoid, and other starts, by name."""
-    usual = evidence.cell(column).select(*KEY, LOSS).collect()
-    norms = evidence.epochs_of(column).collect()
-    own: tuple[Measured, Measured] = (usual, norms, BOUNDED), (usual, norms, PLAIN)
-    found = {}
+    """Compare other gains of the sigmoid, and other starts, with the study's own trainings, by name.
+
+    All are in the same folds and under the same seeds.
+    """
+    own, own_norms = evidence.cell(column).select(*KEY, LOSS).collect(), evidence.epochs_of(column).collect()
+    # Rows and epochs of the bounded loss with the remedy, its name, and those of the unbounded loss.
+    tried = {}
     for experiment in ("gains", "starts"):
         epochs = evidence.variants(experiment, column, of_epochs=True)
-        for name, rows in varied.variants(evidence, experiment, column, with_usual=False).items():
+        for name, rows in varied.variants(evidence, experiment, column).items():
             if name not in epochs:
                 raise MissingEvidence(f"the experiment {experiment} has no epochs of {name}, with their gradient norms")
-            read = rows, epochs[name].collect()
+            norms = epochs[name].collect()
             if experiment == "starts":
                 spread = int(name.removeprefix("s")) / 100
-                with_it = (*read, BOUNDED), (*read, PLAIN)
-                found[f"factors that start within {spread:g}"] = _remedy(*with_it, *own)
+                tried[f"factors that start within {spread:g}"] = rows, norms, BOUNDED, rows, norms
                 continue
             for bounding in rows["bounding"].unique().sort():
                 gain = bounding.removeprefix("distribution(gain=").removesuffix(")")
-                found[f"the gain {gain}"] = _remedy((*read, (LOSS, bounding)), own[1], *own)
+                tried[f"the gain {gain}"] = rows, norms, (LOSS, bounding), own, own_norms
+    found = {}
+    for name, (rows, norms, bounded, plain_rows, plain_norms) in tried.items():
+        ran = rows.select("fold", "seed").unique().sort("fold", "seed")
+        with_it, plain, usual = (one.join(ran, on=["fold", "seed"], how="semi") for one in (rows, plain_rows, own))
+        change = varied.side_by_side(with_it, plain, bounded, PLAIN).pair(*varied.SYSTEMS)
+        unbounded = varied.side_by_side(plain, usual, PLAIN).pair(*varied.SYSTEMS)
+        own_change = varied.side_by_side(usual, usual, BOUNDED, PLAIN).pair(*varied.SYSTEMS)
+        changed, unchanged = on_same_users([change, own_change])
+        more_than_half = Contrast.of_differences(changed - HALF * unchanged, change.drawings)
+        lifts = ran.with_columns(lift=pl.lit(0.0))
+        of_gradients = (1, norms, bounded), (-1, plain_norms, PLAIN), (-1, own_norms, BOUNDED), (1, own_norms, PLAIN)
+        for sign, measured, (loss, bounding) in of_gradients:
+            first = measured.filter(epoch=1, loss=loss, bounding=bounding).group_by("fold", "seed")
+            log_norms = first.agg(log_norm=pl.col("gradient_norm").mean().log())
+            lifts = lifts.join(log_norms, on=["fold", "seed"]).with_columns(pl.col("lift") + sign * pl.col("log_norm"))
+            lifts = lifts.drop("log_norm")
+        if len(lifts) < 2:
+            raise MissingEvidence(f"{len(lifts)} trainings have gradient norms in the first epoch; a test takes two")
+        log_lift = over_units(lifts["lift"].to_numpy())
+        found[name] = Remedy(Contrast.of(change), Contrast.of(unbounded), more_than_half, log_lift)
     return found
-
-
-def _remedy(bounded: Measured, plain: Measured, own_bounded: Measured, own_plain: Measured) -> Remedy:
-    """Compare bounded and unbounded with a remedy to those without it, in the same folds and under the same seeds."""
-    ran = bounded[0].select("fold", "seed").unique().sort("fold", "seed")
-    (with_it, without), (plain_rows, usual) = (
-        [one[0].join(ran, on=["fold", "seed"], how="semi") for one in both]
-        for both in ((bounded, own_bounded), (plain, own_plain))
-    )
-    change = varied.side_by_side(with_it, plain_rows, bounded[2], plain[2]).pair(*varied.SYSTEMS)
-    unbounded = varied.side_by_side(plain_rows, usual, plain[2], PLAIN).pair(*varied.SYSTEMS)
-    own_change = varied.side_by_side(without, usual, BOUNDED, PLAIN).pair(*varied.SYSTEMS)
-    changed, unchanged = on_same_users([change, own_change])
-    lifts = ran.with_columns(lift=pl.lit(0.0))
-    for sign, (_, epochs, (loss, bounding)) in ((1, bounded), (-1, plain), (-1, own_bounded), (1, own_plain)):
-        first = epochs.filter(epoch=1, loss=loss, bounding=bounding).group_by("fold", "seed")
-        norms = first.agg(log_norm=pl.col("gradient_norm").mean().log())
-        lifts = lifts.join(norms, on=["fold", "seed"]).with_columns(pl.col("lift") + sign * pl.col("log_norm"))
-        lifts = lifts.drop("log_norm")
-    if len(lifts) < 2:
-        raise MissingEvidence(f"{len(lifts)} trainings have gradient norms in the first epoch; a test takes two")
-    more_than_half = estimate(changed - HALF * unchanged, change.drawings)
-    return Remedy(contrast(change), contrast(unbounded), more_than_half, over_units(lifts["lift"].to_numpy()))

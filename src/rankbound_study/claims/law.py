@@ -36,45 +36,32 @@ from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import SYSTEM, Floats, any_over, scores_of_frame
 from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.effects import resampled_means
-from rankbound_study.claims.evidence import OF_LISTS, Cell, Contrast, Evidence, contrast, enough, judge, place, scores
+from rankbound_study.claims.evidence import OF_LISTS, Cell, Contrast, Evidence, judge, place
 from rankbound_study.claims.rules import FLAT, adjusted, among, by_p
 from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
-from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, holds
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, enough
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.reader import FoldedLists
 from rankbound_study.results.study_files import schema, signed
 from rankbound_study.vocabulary import AFFINE, HONEST, LIST_WEIGHTS, LOSSES, SELECTIONS, UNBOUNDED, ListWeights
 
-EXPERIMENT = "weights"
-"""The experiment whose runs differ from the study's own in the weights of lists alone."""
+BOUNDS, EXPERIMENT, SECOND = "bounds", "weights", "influence"
+"""Origins of cells: the study's own runs, those that differ from them in the weights of lists alone, and the experiment
+of the second hypothesis, that a list's best influence is proportional to its relevant items."""
 
-SECOND = "influence"
-"""The experiment of the second hypothesis, that a list's best influence is proportional to its relevant items."""
-
-BOUNDS = "bounds"
-"""The origin of cells of the study's own runs."""
-
-MISMATCH, INFLUENCE, WEIGHTS = "mismatch", "influence", "weights"
-CHANGES = {name: f"change_{name}" for name in (MISMATCH, INFLUENCE, WEIGHTS)}
+MISMATCH, WEIGHTS = "mismatch", "weights"
+CHANGES = {name: f"change_{name}" for name in (MISMATCH, "influence", WEIGHTS)}
 """Changes of coefficients of variation over the training lists, each of which may predict the effect, by column; the
 first is the law's. Without a bound, weights do not vary."""
 
-ALL = "all cells"
-
-REGISTERED = "cells of the first prediction"
-"""Cells about which the law's prediction was written: those of the second experiment came later."""
+ALL, REGISTERED = "all cells", "cells of the first prediction"
+"""Cells of a line: those of the second experiment came later than the law's prediction."""
 
 TOLERANCE = OF_LISTS
 """Distance from the line that counts, as it was registered: the smallest effect of metrics of whole lists."""
 
-_DIGITS = 9
-"""Decimals to which two cells' weights, with mean 1, agree if their trainings are the same."""
-
-_FEWEST = 3
-"""Cells through which a line is fitted."""
-
-_SAME = 1e-9
-"""Changes, and effects, that differ by less are the same."""
+_FEWEST = 3  # cells through which a line is fitted
+_SAME = 1e-9  # changes, and effects, that differ by less are the same; so are weights, with mean 1, of two cells
 
 NAME = "table_law"
 LINES, PREDICTIONS = f"{NAME}_lines", f"{NAME}_predictions"
@@ -123,7 +110,7 @@ class Effect:
     @cached_property
     def contrast(self) -> Contrast:
         """The effect."""
-        return contrast(self.pair)
+        return Contrast.of(self.pair)
 
     def __str__(self) -> str:
         return f"{self.cell.loss} with {self.cell.bounding} on {self.cell.column.label}"
@@ -136,14 +123,9 @@ class Law:
     effects: Sequence[Effect]
 
     @cached_property
-    def places(self) -> list[int]:
-        """The places of the cells that count: of several with the same relative weights, the first."""
-        return [place for place, one in enumerate(self.effects) if not one.same_as]
-
-    @cached_property
     def counted(self) -> list[Effect]:
-        """The cells that count."""
-        return [self.effects[place] for place in self.places]
+        """The cells that count: of several with the same relative weights, the first."""
+        return [one for one in self.effects if not one.same_as]
 
     @cached_property
     def resampled(self) -> Floats:
@@ -185,7 +167,8 @@ class Law:
         if len(x) < _FEWEST or np.ptp(x) < _SAME:
             return {}
         slope, intercept = _least_squares(x, y)
-        slopes, intercepts = _least_squares(x, self.resampled[:, self.places][:, chosen])
+        places = [place for place, one in enumerate(self.effects) if not one.same_as]
+        slopes, intercepts = _least_squares(x, self.resampled[:, places][:, chosen])
         rest = ((y - intercept - slope * x) ** 2).sum() / ((y - y.mean()) ** 2).sum()
         ranges = (float(slope), *percentiles(slopes), float(intercept), *percentiles(intercepts))
         found = {**dict(zip(_RANGES, ranges, strict=True)), "r_squared": float(1 - rest), "n_held_out": None}
@@ -235,7 +218,7 @@ def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
         # A fold's name begins with its number in its drawing.
         folds = [(int(values.folds[place].split()[0]), int(drawings[place])) for place in trained]
         views = [influence(cell.column, instances[cell.column].fold_of(*one), cell.loss) for one in folds]
-        key = (cell.loss, cell.column, weights.permuted, views[0].weights(weights).round(_DIGITS).tobytes())
+        key = (cell.loss, cell.column, weights.permuted, views[0].weights(weights).round(9).tobytes())
         same = first.setdefault(key, cell.bounding)
         usual, weighted = (mean_weighting([view.under(one) for view in views]) for one in (None, weights))
         changes = {name: float(getattr(weighted, f"of_{name}") - getattr(usual, f"of_{name}")) for name in CHANGES}
@@ -248,12 +231,12 @@ def _scores(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores]]:
     for column, loss, bounding in product(evidence.data_sets, LOSSES, AFFINE):
         cell = Cell(loss, bounding, column, judge(loss))
         with suppress(MissingEvidence):
-            found = scores(evidence, cell.metric, loss, column)
+            found = evidence.scores(cell.metric, loss, column)
             places = [place(found, name, f"{loss} with bounding {name} on {column}") for name in (bounding, UNBOUNDED)]
             yield cell, BOUNDS, replace(found, systems=SYSTEMS, values=found.values[places])
     for experiment, column in product((EXPERIMENT, SECOND), evidence.data_sets):
         try:
-            varied = variants(evidence, experiment, column, with_usual=False)
+            varied = variants(evidence, experiment, column)
             beside = [(rows, usual_beside(evidence, column, rows)) for rows in varied.values()]
         except MissingEvidence:
             continue
@@ -271,28 +254,15 @@ def _least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return slope, y.mean(-1) - slope * x.mean()
 
 
-SLOPES = (-0.0030, -0.0008)
-"""The predicted region of the slope over all cells."""
-
-NOTHING, BEYOND = 0.001, TOLERANCE
-"""The largest mean absolute effect of weights that hardly vary (`FLAT`), and a single effect that refutes it."""
-
-PAIRS = "pairs"
-"""The quantity whose powers are the doses."""
-
-FALLS = (-1.5, -1.0, 0.5)
-"""Powers at which nDCG and AP should fall on MovieLens."""
-
+SLOPES = (-0.0030, -0.0008)  # the predicted region of the slope over all cells
+NOTHING = 0.001  # largest mean absolute effect of weights that hardly vary (`FLAT`)
+FALLS = (-1.5, -1.0, 0.5)  # powers at which nDCG and AP should fall on MovieLens
 OF_PAIRS, MOVED = "pairs^-1", "permuted(pairs^-1)"
 
-SECOND_HYPOTHESIS = "Second hypothesis"
-"""How its predictions begin."""
+SECOND_HYPOTHESIS = "Second hypothesis"  # how its predictions begin
+PAIRWISE = "nRBP"  # the loss that counts pairs, the quantity whose powers are the doses
 
-PAIRWISE = "nRBP"
-"""The loss that counts pairs."""
-
-
-BEST = {loss: f"{PAIRS}^{-0.5 if loss == PAIRWISE else 0.5:g}" for loss in LOSSES}
+BEST = {loss: f"pairs^{-0.5 if loss == PAIRWISE else 0.5:g}" for loss in LOSSES}
 """The weights that the second hypothesis names for each loss: they make influence proportional to relevant items."""
 
 
@@ -305,7 +275,7 @@ class Outcome(NamedTuple):
 
 
 PREDICTION_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(Outcome._fields, pl.String())
-_NO_LINE = "There are too few cells for a line."
+_NO_LINE, _NO_CELL = "There are too few cells for a line.", "No cell has such weights."
 
 
 def verdict(law: Law) -> Outcome:
@@ -336,18 +306,18 @@ def verdict(law: Law) -> Outcome:
 def fit(law: Law) -> Outcome:
     """Return whether mismatch alone predicts the effects.
 
-    Refuted if a cell lies significantly farther than `BEYOND` from the line (Holm), confirmed if all lie significantly
-    nearer.
+    Refuted if a cell lies significantly farther than `TOLERANCE` from the line (Holm), confirmed if all lie
+    significantly nearer.
     """
-    prediction = f"Mismatch alone predicts the effect: no cell lies farther than {BEYOND:g} from the line."
+    prediction = f"Mismatch alone predicts the effect: no cell lies farther than {TOLERANCE:g} from the line."
     if law.line() is None:
         return Outcome(prediction, NOT_RUN, _NO_LINE)
     off = [one for one in law.counted if law.p_residuals[one.cell] <= LEVEL]
     off.sort(key=lambda one: -abs(one.contrast.mean - law.predicted(one)))
     limits = [(one.contrast, law.predicted(one)) for one in law.counted]
-    near = [max(one.p_above(at - BEYOND), one.p_below(at + BEYOND)) <= LEVEL for one, at in limits]
+    near = [max(one.p_above(at - TOLERANCE), one.p_below(at + TOLERANCE)) <= LEVEL for one, at in limits]
     names = among(list(map(str, off)))
-    found = f"Cells significantly farther than {BEYOND:g} from the line: {len(off)} of {len(near)}{names}."
+    found = f"Cells significantly farther than {TOLERANCE:g} from the line: {len(off)} of {len(near)}{names}."
     return Outcome(prediction, each_way(all(near), bool(off)), found)
 
 
@@ -358,9 +328,9 @@ def outcomes(law: Law) -> Iterator[Outcome]:
             (low, high), slope, intercept = SLOPES, _with_range(*_of(line, "slope")), _of(line, "intercept")
             region = f"The slope over these cells lies between {signed(low)} and {signed(high)}"
             held = low <= line["slope"] <= high and _side(line) < 0
-            yield Outcome(f"{region}, and its interval excludes zero.", holds(held), f"{slope}.")
-            held = intercept[1] <= 0 <= intercept[2]
-            yield Outcome("The intercept's interval contains zero.", holds(held), f"{_with_range(*intercept)}.")
+            yield Outcome(f"{region}, and its interval excludes zero.", each_way(held, not held), f"{slope}.")
+            outcome = each_way(intercept[1] <= 0 <= intercept[2], not intercept[1] <= 0 <= intercept[2])
+            yield Outcome("The intercept's interval contains zero.", outcome, f"{_with_range(*intercept)}.")
         falls = []
         for (loss, column), places in _curves(law, EXPERIMENT).items():
             expected = (0.0,) if loss != PAIRWISE else (-1.0,) if column.sampled else (-1.0, -0.5)
@@ -370,7 +340,21 @@ def outcomes(law: Law) -> Iterator[Outcome]:
         powers = ", ".join(f"{power:g}" for power in FALLS)
         yield _falls(law, f"nDCG and AP on MovieLens fall, on average, at the powers {powers} of P(N - P).", falls)
         yield from _permuted(law)
-        yield _nothing(law)
+        flat = [one for one in law.counted if one.variation < FLAT and one.origin != SECOND]
+        prediction = (
+            f"Weights with a coefficient of variation below {FLAT:g} do nothing: the mean absolute effect is below "
+            f"{NOTHING:g}, and no effect is significantly beyond {TOLERANCE:g}."
+        )
+        if flat:
+            mean = float(np.mean([abs(one.contrast.mean) for one in flat]))
+            beyond = [
+                str(one) for one in flat if max(one.contrast.interval()[0], -one.contrast.interval()[1]) > TOLERANCE
+            ]
+            found = f"{mean:.4f}; beyond {TOLERANCE:g}: {len(beyond)}{among(beyond)}."
+            held = mean < NOTHING and not beyond
+            yield Outcome(prediction, each_way(held, not held), f"Mean absolute effect of {len(flat)} cells: {found}")
+        else:
+            yield Outcome(prediction, NOT_RUN, _NO_CELL)
     for (loss, column), places in _curves(law, SECOND).items():
         named = ListWeights.of(BEST[loss]).power
         yield _highest(law, places, (named,), f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
@@ -381,7 +365,7 @@ def _curves(law: Law, origin: str) -> dict[tuple[str, DataSet], dict[float, int]
     curves: dict[tuple[str, DataSet], dict[float, int]] = {}
     for number, one in enumerate(law.effects):
         weights = ListWeights.of(one.cell.bounding)
-        if one.origin == origin and weights.quantity == PAIRS and not weights.permuted:
+        if one.origin == origin and weights.quantity == "pairs" and not weights.permuted:
             curves.setdefault((one.cell.loss, one.cell.column), {})[weights.power] = number
     return curves
 
@@ -423,24 +407,10 @@ def _permuted(law: Law) -> Iterator[Outcome]:
         )
 
 
-def _nothing(law: Law) -> Outcome:
-    flat = [one for one in law.counted if one.variation < FLAT and one.origin != SECOND]
-    prediction = (
-        f"Weights with a coefficient of variation below {FLAT:g} do nothing: the mean absolute effect is below "
-        f"{NOTHING:g}, and no effect is significantly beyond {BEYOND:g}."
-    )
-    if not flat:
-        return Outcome(prediction, NOT_RUN, "No cell has such weights.")
-    mean = float(np.mean([abs(one.contrast.mean) for one in flat]))
-    beyond = [str(one) for one in flat if max(one.contrast.interval[0], -one.contrast.interval[1]) > BEYOND]
-    found = f"Mean absolute effect of {len(flat)} cells: {mean:.4f}; beyond {BEYOND:g}: {len(beyond)}{among(beyond)}."
-    return Outcome(prediction, holds(mean < NOTHING and not beyond), found)
-
-
 def _falls(law: Law, prediction: str, places: Sequence[int]) -> Outcome:
     """Return the outcome of a prediction that the mean effect of some cells lies below zero."""
     if not places:
-        return Outcome(prediction, NOT_RUN, "No cell has such weights.")
+        return Outcome(prediction, NOT_RUN, _NO_CELL)
     mean = float(np.mean([law.effects[place].contrast.mean for place in places]))
     low, high = percentiles(law.resampled[:, places].mean(1))
     found = f"Mean effect of {len(places)} cells: {_with_range(mean, low, high)}."
@@ -470,11 +440,6 @@ def cells_table(law: Law) -> pl.DataFrame:
         changes = (one.changes[name] for name in CHANGES)
         rows.append((*column, loss, weights, metric, one.origin, one.same_as, *changes, *numbers, one.contrast.n))
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
-
-
-def lines_table(law: Law) -> pl.DataFrame:
-    """Return a row per line."""
-    return pl.DataFrame(law.lines if law.effects else [], schema=LINE_COLUMNS)
 
 
 def predictions_table(law: Law) -> pl.DataFrame:
@@ -562,7 +527,7 @@ def _differences(evidence: Evidence, of: Prediction) -> dict[str, Contrast]:
             place(scores, name, f"{of.loss} with {name} on {column}")
         both = scores.pair(of.weights, other)
         enough(len(both.units), f"of {column} with scores of {of.loss} with {of.weights} and {other}")
-        found[other] = contrast(both)
+        found[other] = Contrast.of(both)
     return found
 
 
@@ -601,4 +566,4 @@ def registered_table(evidence: Evidence, every: Sequence[Prediction] | None = No
 
 
 def _effect(of: Contrast) -> dict[str, Any]:
-    return {**of.named("effect", "low", "high"), "n_topics": of.n}
+    return {**dict(zip(("effect", "low", "high"), of.measured, strict=True)), "n_topics": of.n}

@@ -19,8 +19,7 @@ import polars as pl
 from rankbound.compare.comparison import LEVEL, MARGIN, TIE
 from rankbound.compare.scores import SYSTEM as NAME
 from rankbound.compare.scores import Floats, Integers, Pair, any_over, per_unit, scores_of_frame
-from rankbound.compare.statistics import CONFIDENCE
-from rankbound_study.claims.evidence import Contrast, contrast, estimate
+from rankbound_study.claims.evidence import Contrast, estimate
 from rankbound_study.claims.rules import adjusted
 from rankbound_study.results.scores import METRICS, SYSTEM, place
 from rankbound_study.results.study_files import schema
@@ -40,8 +39,7 @@ _BASELINES = (BEST_FEATURE, POPULARITY, "random")
 
 _SEPARATOR = " / "
 
-Key = tuple[str, ...]
-"""Variant, model, loss and bounding."""
+Key = tuple[str, ...]  # variant, model, loss and bounding
 
 COLUMNS = schema(
     f"text: dataset; int8: nsr; int: rank; text: {' '.join(SYSTEM)} metric; "
@@ -157,7 +155,7 @@ class Board:
                 if other in (None, key) or key[1] == ORACLE or {key, other} & self.untrained.keys():
                     continue
                 if other in self.systems and len((both := self.pair(key, other)).units) > 1:
-                    known[key] = contrast(both)
+                    known[key] = Contrast.of(both)
             p_values = adjusted({key: one.p_value() for key, one in known.items()})
             alike = adjusted({key: one.p_within(self.choice.margin) for key, one in known.items()})
             found[comparison] = {
@@ -176,18 +174,14 @@ def verdict(difference: float, p_value: float, p_within: float) -> str:
 
 def interval(values: Floats, drawings: Integers | None) -> tuple[float | None, float | None]:
     """Return the 95 % interval of the mean of scores `(n_topics, n_folds, n_seeds)`; None for fewer than two topics."""
-    return estimate(values, drawings).interval(CONFIDENCE) if len(values) > 1 else (None, None)
+    return estimate(values, drawings).interval() if len(values) > 1 else (None, None)
 
 
 PARTNER, RANDOM = "partner", "random"
 
-GROUPS = 6
-"""Largest number of groups of list lengths, of about equal size."""
-
-KEPT = 1000
-"""Largest number of topics whose differences are kept; of more, evenly spaced ones and the extreme ones."""
-EXTREMES = 50
-"""Topics at either end that are always kept."""
+GROUPS = 6  # largest number of groups of list lengths, of about equal size
+KEPT = 1000  # largest number of topics whose differences are kept; of more, evenly spaced ones and the extreme ones
+EXTREMES = 50  # topics at either end that are always kept
 
 _SHOWN = f"text: dataset; int8: nsr; text: role {' '.join(SYSTEM)} metric;"
 LENGTHS = schema(f"{_SHOWN} int: from_items to_items n_topics; float: mean low high")

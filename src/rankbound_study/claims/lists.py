@@ -9,7 +9,6 @@ their scores over lists; it has an upper limit and a permutation test.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -22,28 +21,11 @@ from rankbound.compare.scores import Floats, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import CONFIDENCE, Estimate, draws
 from rankbound.texts import quantity
 from rankbound_study.claims.effects import RESAMPLES
-from rankbound_study.claims.evidence import (
-    SHARE,
-    Cell,
-    Contrast,
-    Evidence,
-    cells,
-    columns,
-    contrast,
-    contrasts,
-    enough,
-    judge,
-    kept_units,
-    pair,
-    pairs,
-    scores,
-    several_ratios,
-    values,
-)
+from rankbound_study.claims.evidence import SHARE, Cell, Contrast, Evidence, judge, kept_units
 from rankbound_study.claims.means import ratios_named, slope_over_ratios
-from rankbound_study.claims.registry import decides, shape
+from rankbound_study.claims.registry import Facts, decides, shape
 from rankbound_study.claims.rules import HALF, Family, adjusted
-from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way
+from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way, enough
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES
 
@@ -52,17 +34,12 @@ _LARGEST = 1 - 1e-12
 
 
 class Correlation(Contrast):
-    """A correlation; `estimate` has its value and the standard error of its Fisher transform, which is near normal."""
+    """A correlation, with the standard error of its Fisher transform, which is near normal."""
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval."""
-        low, high = self._transformed(0.0).interval(CONFIDENCE)
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Return the interval of level `confidence`."""
+        low, high = self._transformed(0.0).interval(confidence)
         return math.tanh(low), math.tanh(high)
-
-    def p_value(self) -> float:
-        """Return the two-sided p-value of no correlation."""
-        return self._transformed(0.0).p_value()
 
     def p_above(self, limit: float) -> float:
         """Return the one-sided p-value, small for correlations above the limit."""
@@ -74,7 +51,7 @@ class Correlation(Contrast):
 
     def _transformed(self, limit: float) -> Estimate:
         value = math.atanh(max(-_LARGEST, min(_LARGEST, self.mean)))
-        return Estimate(value - math.atanh(limit), self.estimate.standard_error, math.inf)
+        return Estimate(value - math.atanh(limit), self.standard_error, math.inf)
 
 
 def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
@@ -100,7 +77,7 @@ def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
     found = float((first * second).mean())
     moved = (first * second - found * (first**2 + second**2) / 2) / len(topic)
     variance = float((np.bincount(topic, weights=moved) ** 2).sum())
-    return Correlation(Estimate(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST), math.inf), math.nan, 0)
+    return Correlation(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST), math.inf, math.nan, 0)
 
 
 class OfKind(NamedTuple):
@@ -113,73 +90,64 @@ class OfKind(NamedTuple):
         return f"{self.kind}'s of {self.cell}"
 
 
-def _between_seeds(evidence: Evidence, family: Family[OfKind]) -> Mapping[str, object]:
-    """Return the range of Pearson's correlation between every two seeds of the unbounded losses, on all data."""
-    own = [values(evidence, judge(loss), loss, column) for loss, column in product(LOSSES, columns(evidence))]
+@shape
+def list_correlations(evidence: Evidence, **axes: Any) -> tuple[Mapping[OfKind, Correlation], Facts]:
+    """Return Pearson's and Spearman's correlations between the bounded and the unbounded scores of lists.
+
+    The facts are the range of Pearson's between every two seeds of the unbounded losses, on all data.
+    """
+    every = evidence.pairs(evidence.cells(**axes))
+    found = {
+        OfKind(cell, kind): correlation(one.a, one.b, kind)
+        for (cell, one), kind in product(every.items(), (PEARSON, SPEARMAN))
+    }
+    own = [evidence.values(judge(loss), loss, column) for loss, column in product(LOSSES, evidence.columns())]
     both = [(one[:, :, [i]], one[:, :, [j]]) for one in own for i, j in combinations(range(one.shape[2]), 2)]
     # Seeds of other drawings have other lists.
     seeds = [correlation(i, j).mean for i, j in both if (np.isfinite(i) & np.isfinite(j)).any()]
     lowest, highest = min(seeds, default=0.0), max(seeds, default=0.0)
-    return {"seeds": len(seeds), "lowest_of_seeds": lowest, "highest_of_seeds": highest}
+    return found, {"seeds": len(seeds), "lowest_of_seeds": lowest, "highest_of_seeds": highest}
 
 
-@shape("list_correlations", _between_seeds)
-def list_correlations(evidence: Evidence, **axes: Any) -> Mapping[OfKind, Correlation]:
-    """Return Pearson's and Spearman's correlations between the bounded and the unbounded scores of lists."""
-    every = pairs(evidence, cells(evidence, **axes))
-    return {
-        OfKind(cell, kind): correlation(one.a, one.b, kind)
-        for (cell, one), kind in product(every.items(), (PEARSON, SPEARMAN))
-    }
-
-
-@shape("correlations_with_relevant_items")
+@shape
 def correlations_with_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Correlation]:
     """Return the rank correlations of the change by bounding with the number of relevant items."""
-    every = pairs(evidence, cells(evidence, **axes))
+    every = evidence.pairs(evidence.cells(**axes))
     return {cell: correlation(one.differences, _relevant(evidence, cell), SPEARMAN) for cell, one in every.items()}
 
 
 def _relevant(evidence: Evidence, cell: Cell) -> Floats:
     """Return the mean number of relevant items in the lists of every topic that both scores have."""
-    means = per_unit(values(evidence, "p", cell.loss, cell.column, cell.bounding))
-    by_name = dict(zip(scores(evidence, "p", cell.loss, cell.column).units, means, strict=True))
-    return np.array([by_name[name] for name in pair(evidence, cell).units])
+    means = per_unit(evidence.values("p", cell.loss, cell.column, cell.bounding))
+    by_name = dict(zip(evidence.scores("p", cell.loss, cell.column).units, means, strict=True))
+    return np.array([by_name[name] for name in evidence.pair(cell).units])
 
 
-@shape("third_with_fewest_relevant_items")
+@shape
 def third_with_fewest_relevant_items(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return each cell's difference in the third of the topics with the fewest relevant items."""
     found = {}
-    for cell, one in pairs(evidence, cells(evidence, **axes)).items():
+    for cell, one in evidence.pairs(evidence.cells(**axes)).items():
         relevant = _relevant(evidence, cell)
         kept = relevant <= np.quantile(relevant, 1 / 3)
         enough(int(kept.sum()), "in the third with the fewest relevant items")
-        found[cell] = contrast(kept_units(one, kept))
+        found[cell] = Contrast.of(kept_units(one, kept))
     return found
 
 
-LOWEST_TENTH = 0.1
+@shape
+def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> tuple[Mapping[tuple[Cell, float], Contrast], Facts]:
+    """Return the change in each cell's share of lists at or beyond some quantiles of the unbounded scores.
 
-AS_IT_IS = 0.05
-"""Largest distance between two distributions that count as the same: a twentieth of the lists on another side of some
-score."""
-
-
-def _by_column(evidence: Evidence, family: Family[tuple[Cell, float]]) -> Mapping[str, object]:
-    """Return the changes of the shares at both ends, by column."""
+    The facts are those at both ends, by column.
+    """
+    every = evidence.pairs(evidence.cells(**axes))
+    found = {(cell, end): Contrast.of(_share(one, end)) for (cell, one), end in product(every.items(), at)}
     points: dict[DataSet, list[str]] = {}
-    for (cell, _), one in family.contrasts.items():
+    for (cell, _), one in found.items():
         points.setdefault(cell.column, []).append(one.points)
-    texts = (f"{column}: {found[0]} lowest and {found[-1]} highest" for column, found in points.items())
-    return {"columns": "; ".join(texts)}
-
-
-@shape("shares", _by_column)
-def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> Mapping[tuple[Cell, float], Contrast]:
-    """Return the change in each cell's share of lists at or beyond some quantiles of the unbounded scores."""
-    every = pairs(evidence, cells(evidence, **axes))
-    return {(cell, end): contrast(_share(one, end)) for (cell, one), end in product(every.items(), at)}
+    texts = (f"{column}: {of[0]} lowest and {of[-1]} highest" for column, of in points.items())
+    return found, {"columns": "; ".join(texts)}
 
 
 def _share(of: Pair, end: float) -> Pair:
@@ -190,29 +158,31 @@ def _share(of: Pair, end: float) -> Pair:
     return replace(of, metric=SHARE, a=a, b=b)
 
 
-@shape("lowest_lists")
+@shape
 def lowest_lists(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return each cell's difference in the tenth of the lists with the lowest average of both losses and all seeds."""
     found = {}
-    for cell, one in pairs(evidence, cells(evidence, **axes)).items():
+    for cell, one in evidence.pairs(evidence.cells(**axes)).items():
         average = (mean_of_known(one.a) + mean_of_known(one.b)) / 2
-        chosen = average <= np.nanquantile(average, LOWEST_TENTH)
+        chosen = average <= np.nanquantile(average, 0.1)
         kept = any_over(chosen, 1)
         enough(int(kept.sum()), "in the lowest tenth of the lists")
         a, b = (np.where(chosen[:, :, None], values, np.nan) for values in (one.a, one.b))
-        found[cell] = contrast(kept_units(replace(one, a=a, b=b), kept))
+        found[cell] = Contrast.of(kept_units(replace(one, a=a, b=b), kept))
     return found
 
 
-@shape("slope_of_share", ratios_named)
-def slope_of_share(evidence: Evidence, at: float, **axes: Any) -> Mapping[str, Contrast]:
+@shape
+def slope_of_share(evidence: Evidence, at: float, **axes: Any) -> tuple[Mapping[str, Contrast], Facts]:
     """Return the slope on the ratio of the change in such a share of lists, of the only cell of each ratio."""
-    found = pairs(evidence, cells(evidence, **axes)).values()
-    return {"slope": slope_over_ratios([_share(one, at) for one in found], several_ratios(evidence))}
+    of_ratios = [_share(one, at) for one in evidence.pairs(evidence.cells(**axes)).values()]
+    slope = slope_over_ratios(of_ratios, evidence.several_ratios())
+    return {"slope": slope}, {"ratios": ratios_named(evidence)}
 
 
-POINTS = 400
-"""Number of scores at which the distributions are compared: quantiles of both together."""
+AS_IT_IS = 0.05
+"""Largest distance between two distributions that count as the same: a twentieth of the lists on another side of some
+score."""
 
 
 class Distance(NamedTuple):
@@ -230,8 +200,19 @@ class Distance(NamedTuple):
 
 
 def distance(of: Pair) -> Distance:
-    """Return the distance of the distributions of two systems' scores."""
-    steps = _steps(of.a, of.b)
+    """Return the distance of the distributions of two systems' scores, at 400 quantiles of both together."""
+    both = np.concatenate([own[np.isfinite(own)] for own in (of.a, of.b)])
+    points = np.unique(np.quantile(both, np.linspace(0, 1, 400), method="inverted_cdf"))
+    # Of each system, the shares of every topic's lists that score at most each point, `(n_topics, n_points)`.
+    shares: list[Floats] = []
+    for own in (of.a, of.b):
+        flat = own.reshape(len(own), -1)
+        known = np.isfinite(flat)
+        counts = np.zeros((len(flat), len(points) + 1))
+        np.add.at(counts, (np.nonzero(known)[0], np.searchsorted(points, flat[known])), 1.0)
+        shares.append(counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True))
+    # Every topic's contribution to the difference of the two distributions.
+    steps = (shares[0] - shares[1]) / len(of.a)
     observed = np.abs(steps.sum(0)).max()
     signs = np.random.default_rng(0).integers(0, 2, (RESAMPLES, len(steps))) * 2.0 - 1
     reached = np.abs(signs @ steps).max(1) >= observed - 1e-12
@@ -240,30 +221,13 @@ def distance(of: Pair) -> Distance:
     return Distance(float(observed), p_value, float(np.quantile(resampled, 1 - LEVEL)))
 
 
-def _steps(a: Floats, b: Floats) -> Floats:
-    """Return every topic's contribution to the difference of the two distributions, `(n_topics, n_points)`.
-
-    It is that of the shares of the topic's lists that score at most each point.
-    """
-    both = np.concatenate([a[np.isfinite(a)], b[np.isfinite(b)]])
-    points = np.unique(np.quantile(both, np.linspace(0, 1, POINTS), method="inverted_cdf"))
-    shares: list[Floats] = []
-    for own in (a, b):
-        flat = own.reshape(len(own), -1)
-        known = np.isfinite(flat)
-        counts = np.zeros((len(flat), len(points) + 1))
-        np.add.at(counts, (np.nonzero(known)[0], np.searchsorted(points, flat[known])), 1.0)
-        shares.append(counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True))
-    return (shares[0] - shares[1]) / len(a)
-
-
 @decides("T37")
 def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Ruling:
     """Decide by whether all distances between bounded and unbounded distributions are below 0.05.
 
     Confirmed if the upper 95 % limit of each is, over topics; refuted by a larger one that is significant (Holm).
     """
-    found = {cell: distance(one) for cell, one in pairs(evidence, cells(evidence, ["AP"], AFFINE)).items()}
+    found = {cell: distance(one) for cell, one in evidence.pairs(evidence.cells(["AP"], AFFINE)).items()}
     p_values = adjusted({cell: one.p_value for cell, one in found.items()})
     apart = [cell for cell in found if p_values[cell] <= LEVEL]
     beyond = [cell for cell in apart if found[cell].value > AS_IT_IS]
@@ -276,20 +240,17 @@ def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Ruling:
     return Ruling(verdict, facts, largest, high=upper, n=len(found))
 
 
-REPORTED = "nRBP(p=0.95)"
-"""The persistence that the thesis reports."""
-OTHERS = ("nRBP(p=0.8)", "nRBP(p=0.9)")
-PERSISTENCES = (*OTHERS, REPORTED)
+*OTHERS, REPORTED = PERSISTENCES = ("nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)")
+"""nRBP at each persistence; the thesis reports the last one."""
 AGREES_WITH = ("nDCG", "AP")
-AGREEMENT = 0.5
-"""Kendall's tau above which two orders count as agreeing: three of four pairs agree."""
+AGREEMENT = 0.5  # Kendall's tau above which two orders count as agreeing: three of four pairs agree
 
 
 @decides("T33")
 def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
     """Decide by whether differences significant at one persistence are so at all, with one sign, and orders agree."""
-    every = cells(evidence, ["nRBP"], metrics=PERSISTENCES)
-    family = Family(contrasts(evidence, every))
+    every = evidence.cells(["nRBP"], metrics=PERSISTENCES)
+    family = Family(evidence.contrasts(every))
     signs: dict[tuple[str, DataSet], list[int]] = {}
     for cell in every:
         sign = (cell in family.higher) - (cell in family.lower)
@@ -303,9 +264,9 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
         if cell.metric != REPORTED
     ]
     taus = []
-    for column, metric in product(columns(evidence), OTHERS):
+    for column, metric in product(evidence.columns(), OTHERS):
         # Of the boundings' orders by mean at two persistences, unless all means are equal at one.
-        own = [[values(evidence, of, "nRBP", column, name) for name in BOUNDINGS] for of in (REPORTED, metric)]
+        own = [[evidence.values(of, "nRBP", column, name) for name in BOUNDINGS] for of in (REPORTED, metric)]
         means = [[float(np.nanmean(per_unit(one))) for one in each] for each in own]
         taus.append(float(stats.kendalltau(*means).statistic) if all(np.ptp(one) for one in means) else math.nan)
     tau = float(np.nanmean(taus)) if np.isfinite(taus).any() else math.nan
@@ -315,32 +276,30 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Ruling:
     return Ruling(each_way(settled, bool(contrary)), facts, tau, n=len(taus))
 
 
-def _mean_taus(evidence: Evidence, family: Family[Any]) -> Mapping[str, object]:
-    taus = [_agreements(evidence, column) for column in columns(evidence)]
-    means = {
-        other: np.mean([found[metric, other].value for found in taus for metric in AGREES_WITH])
-        for other in PERSISTENCES
-    }
-    return {"taus": ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())}
-
-
-@shape("leads_in_agreement", _mean_taus)
-def leads_in_agreement(evidence: Evidence) -> Mapping[tuple[DataSet, str, str], Contrast]:
+@shape
+def leads_in_agreement(evidence: Evidence) -> tuple[Mapping[tuple[DataSet, str, str], Contrast], Facts]:
     """Return by how much the tau with nDCG and AP, over the topics of all runs, is larger at p = 0.95."""
-    taus = {column: _agreements(evidence, column) for column in columns(evidence)}
-    return {
-        (column, metric, other): Contrast(found[metric, REPORTED].lead(found[metric, other]), math.nan, 0)
-        for (column, found), metric, other in product(taus.items(), AGREES_WITH, OTHERS)
+    taus, leads = {column: _agreements(evidence, column) for column in evidence.columns()}, {}
+    for (column, found), metric, other in product(taus.items(), AGREES_WITH, OTHERS):
+        (tau, moved), (other_tau, other_moved) = found[metric, REPORTED], found[metric, other]
+        error = math.sqrt(float(((moved - other_moved) ** 2).sum()))
+        leads[column, metric, other] = Contrast(tau - other_tau, error, math.inf, math.nan, 0)
+    means = {
+        name: np.mean([found[metric, name][0] for found in taus.values() for metric in AGREES_WITH])
+        for name in PERSISTENCES
     }
+    return leads, {"taus": ", ".join(f"{value:.3f} for {name}" for name, value in means.items())}
 
 
-@lru_cache(maxsize=32)
-def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], "_Tau"]:
-    """Return the tau between each other metric and nRBP at each persistence, over pairs of topics of all runs."""
+def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], tuple[float, Floats]]:
+    """Return the tau-b of each other metric and nRBP at each persistence, over pairs of topics of all runs.
+
+    Beside it stands every topic's influence on it: its derivative by the topic's weight (infinitesimal jackknife).
+    """
     products: dict[tuple[str, str], Floats | float] = dict.fromkeys(product(AGREES_WITH, PERSISTENCES), 0.0)
     untied: dict[str, Floats | float] = dict.fromkeys((*AGREES_WITH, *PERSISTENCES), 0.0)
     for loss in LOSSES:
-        means = {name: per_unit(scores(evidence, name, loss, column).values) for name in untied}
+        means = {name: per_unit(evidence.scores(name, loss, column).values) for name in untied}
         for run in range(len(means[REPORTED])):
             signs = {name: np.sign(values[run][:, None] - values[run]) for name, values in means.items()}
             signs = {name: np.nan_to_num(found).astype(np.float32) for name, found in signs.items()}
@@ -356,17 +315,5 @@ def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], "_
         agreeing, own, others = (np.asarray(of) for of in (found, untied[one], untied[other]))
         root = math.sqrt(own.sum() * others.sum())
         value = float(agreeing.sum() / root)
-        taus[one, other] = _Tau(value, 2 * agreeing / root - value * (own / own.sum() + others / others.sum()))
+        taus[one, other] = value, 2 * agreeing / root - value * (own / own.sum() + others / others.sum())
     return taus
-
-
-class _Tau(NamedTuple):
-    """Tau-b, and every topic's influence on it: its derivative by the topic's weight (infinitesimal jackknife)."""
-
-    value: float
-    moved_by: Floats
-
-    def lead(self, other: "_Tau") -> Estimate:
-        """Estimate by how much this tau exceeds the other."""
-        error = math.sqrt(float(((self.moved_by - other.moved_by) ** 2).sum()))
-        return Estimate(self.value - other.value, error, math.inf)

@@ -8,10 +8,10 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -31,7 +31,6 @@ from rankbound_study.claims.verdicts import (
     MissingEvidence,
     Ruling,
     Untrained,
-    Verdict,
     each_way,
 )
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
@@ -156,26 +155,16 @@ class Methods:
             raise MissingEvidence(f"no runs of {', '.join(missing)} on {self.title}: see comparisons in config.yaml")
 
 
-@dataclass(frozen=True)
-class Gap:
-    """One method minus another, in the claimed order.
+class Gap(NamedTuple):
+    """One method minus another, in the claimed order, with a p-value that is adjusted over the family of tests.
 
-    Attributes:
-        found: the comparison, with its p-value adjusted over the family of tests.
-        p_alike: the adjusted p-value of the two being alike within the margin.
+    `side` is 1 if it is significantly better, -1 if significantly worse, or alike within the margin, and 0 otherwise.
     """
 
     name: str
     other: str
     found: Comparison
-    p_alike: float
-
-    @property
-    def side(self) -> int:
-        """1: significantly better. -1: significantly worse, or alike within the margin. 0: inconclusive."""
-        if self.found.p_adjusted < LEVEL:
-            return 1 if self.found.difference > 0 else -1
-        return -1 if self.p_alike < LEVEL else 0
+    side: int
 
     @property
     def size(self) -> str:
@@ -187,19 +176,22 @@ class Gap:
         return f"{self.name} minus {self.other} {self.size}"
 
 
-@dataclass(frozen=True)
 class GapFamily:
     """Differences of methods, each in the claimed order, as one family of tests (Holm).
 
     Attributes:
         title: the title of the data set.
         unit: its lists: queries, or pairs of faces.
-        each: the differences.
+        each, count: the differences, and their number.
+        better: the number of significant differences as claimed.
+        worse: the number of those that speak against the claim: significantly worse, or alike.
+        verdict: confirmed if all differences are significant as claimed, refuted if one speaks against it.
     """
 
-    title: str
-    unit: str
-    each: Sequence[Gap]
+    def __init__(self, title: str, unit: str, each: Sequence[Gap]) -> None:
+        self.title, self.unit, self.each, self.count = title, unit, each, len(each)
+        self.better, self.worse = (sum(one.side == side for one in each) for side in (1, -1))
+        self.verdict = each_way(self.better == self.count, bool(self.worse))
 
     @classmethod
     def of(cls, title: str, pairs: Mapping[tuple[str, str], Pair], margin: float = math.nan) -> "GapFamily":
@@ -209,32 +201,15 @@ class GapFamily:
             for pair in pairs.values()
         ]
         p_alike = corrected([one.margin.p_alike if one.margin else math.nan for one in found])
-        each = [Gap(*names, one, p) for names, one, p in zip(pairs, adjust(found), p_alike, strict=True)]
+        each = []
+        for names, one, p_value in zip(pairs, adjust(found), p_alike, strict=True):
+            side = int(math.copysign(1, one.difference)) if one.p_adjusted < LEVEL else -int(p_value < LEVEL)
+            each.append(Gap(*names, one, side))
         of_pairs = any(pair.members is not None for pair in pairs.values())
         return cls(title, "pairs" if of_pairs else "queries", each)
 
-    @property
-    def count(self) -> int:
-        """The number of differences."""
-        return len(self.each)
-
     def __str__(self) -> str:
         return listed(self.each)
-
-    @property
-    def better(self) -> int:
-        """The number of significant differences as claimed."""
-        return sum(one.side > 0 for one in self.each)
-
-    @property
-    def worse(self) -> int:
-        """The number of those that speak against the claim: significantly worse, or alike."""
-        return sum(one.side < 0 for one in self.each)
-
-    @property
-    def verdict(self) -> str:
-        """Confirmed if all differences are significant as claimed, refuted if one speaks against it."""
-        return each_way(self.better == self.count, bool(self.worse))
 
     def decided(self, verdict: str = "", **facts: object) -> Ruling:
         """Return the ruling (by default that all are as claimed) with the difference that supports it least.
@@ -308,75 +283,45 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Ruling:
     if not found:
         raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
     doubts = REFUTED, INCONCLUSIVE, CONFIRMED
-    least = min(found, key=lambda one: (doubts.index(one.verdict), one.signs[2], one.trend["difference"]))
-    value, low, high = (least.trend[name] for name in ("difference", "low", "high"))
-    verdict = together(*(one.verdict for one in found))
-    return Ruling(verdict, {"changes": listed(found)}, value, low, high, len(least.rows))
+    least = min(found, key=lambda one: (doubts.index(one.verdict), one.facts["signs"][2], one.value))
+    verdict, facts = together(*(one.verdict for one in found)), {"changes": listed([one.reason for one in found])}
+    return replace(least, verdict=verdict, facts=facts, reason="")
 
 
-LEAST_SEEDS = 2
-"""Trainings of each method in a fold, of which fewer do not tell its lead from chance."""
+def trends(results: neural.FeatureResults) -> Iterator[Ruling]:
+    """Yield a ruling on each data set and family with gaps at several numbers of features; its value is the trend.
 
-
-@dataclass(frozen=True)
-class LeadTrend:
-    """The gaps of one family on one data set, and their trend.
-
-    Attributes:
-        margin: the smallest lead that matters.
-        rows: a gap for each number of features, ascending.
-        trend: the change of the gap with ten times the features.
-        signs: 1 or -1 for the gap with the fewest features, that with the most, and the trend, if it is significant
-            (Holm), else 0.
+    Confirmed if the network wins with the most features, its lead grows, and does not matter with the fewest. One
+    training of each method decides nothing: another one may lead. That a lead with few features is not significant does
+    not show that networks are not needed there: its interval must lie below what matters. Refuted if the lead shrinks
+    significantly, if the network loses with the most features, or wins with the fewest. The fact `signs` has 1 or -1
+    for the gap with the fewest features, that with the most, and the trend, if it is significant (Holm), else 0.
     """
-
-    dataset: str
-    rows: Sequence[dict[str, Any]]
-    trend: dict[str, Any]
-    signs: Sequence[int]
-    margin: float
-
-    @property
-    def verdict(self) -> str:
-        """Confirmed if the network wins with the most features, its lead grows, and does not matter with the fewest.
-
-        One training of each method decides nothing: another one may lead. That a lead with few features is not
-        significant does not show that networks are not needed there: its interval must lie below what matters. Refuted
-        if the lead shrinks significantly, if the network loses with the most features, or wins with the fewest.
-        """
-        if self.trend["n_seeds"] < LEAST_SEEDS:
-            return INCONCLUSIVE
-        fewest, most, trend = self.signs
-        not_needed = self.rows[0]["high"] <= self.margin
-        return each_way(most > 0 and trend > 0 and not_needed, trend < 0 or most < 0 or fewest > 0)
-
-    def __str__(self) -> str:
-        change, low, high = (signed(self.trend[name]) for name in ("difference", "low", "high"))
-        trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[self.signs[-1]]
-        first, last = (f"{signed(row['difference'])} with {row['features']:,}" for row in (self.rows[0], self.rows[-1]))
-        once = " (one training of each method, which decides nothing)" if self.trend["n_seeds"] < LEAST_SEEDS else ""
-        where = f"on {neural.data_set_title(self.dataset)}{once}"
-        return f"{change} ({low} to {high}), {trend}, {where}, from {first} to {last}"
-
-
-def trends(results: neural.FeatureResults) -> Iterator[LeadTrend]:
-    """Yield the trend of each data set and family with gaps at several numbers of features."""
     for (dataset, _), gaps in results.gaps.group_by("dataset", "family", maintain_order=True):
         rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
+        margin = smallest_effect(neural.table_of(str(dataset)).metric)
         for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
             deciding = (rows[0], rows[-1], trend)
             holm = corrected([row["p_value"] for row in deciding])
             signs = [int(math.copysign(p < LEVEL, row["difference"])) for row, p in zip(deciding, holm, strict=True)]
-            margin = smallest_effect(neural.table_of(str(dataset)).metric)
-            yield LeadTrend(str(dataset), rows, trend, signs, margin)
+            fewest, most, grows = signs
+            against = grows < 0 or most < 0 or fewest > 0
+            verdict = each_way(most > 0 and grows > 0 and rows[0]["high"] <= margin, against)
+            once = ""
+            if trend["n_seeds"] < 2:
+                verdict, once = INCONCLUSIVE, " (one training of each method, which decides nothing)"
+            measured = trend["difference"], trend["low"], trend["high"]
+            change, low, high = map(signed, measured)
+            words = {1: "significantly up", -1: "significantly down", 0: "not significant"}[grows]
+            first, last = (f"{signed(row['difference'])} with {row['features']:,}" for row in (rows[0], rows[-1]))
+            where = f"on {neural.data_set_title(str(dataset))}{once}"
+            reason = f"{change} ({low} to {high}), {words}, {where}, from {first} to {last}"
+            yield Ruling(verdict, {"signs": signs}, *measured, len(rows), reason=reason)
 
 
-WEB10K = "mslr-web10k-label2"
-"""The paper's data set in its reading: labels of 2 and more are relevant."""
+WEB10K = "mslr-web10k-label2"  # the paper's data set in its reading: labels of 2 and more are relevant
 
-NO_ARCHIVE = "The archive of MSLR-WEB10K is not available here"
-
-RANDOM = "random"
+NO_ARCHIVE, RANDOM = "The archive of MSLR-WEB10K is not available here", "random"
 
 
 def _on_web10k(claim: str, *, on_training: bool = False) -> Callable[[Callable[[Methods], Ruling]], None]:
@@ -387,7 +332,7 @@ def _on_web10k(claim: str, *, on_training: bool = False) -> Callable[[Callable[[
 
     def register(judge: Callable[[Methods], Ruling]) -> None:
         @decides(claim)
-        def decide(evidence: Evidence) -> Ruling | Verdict:
+        def decide(evidence: Evidence) -> Ruling:
             evidence = evidence.of_all_trainings() if on_training else evidence
             try:
                 of_web10k = Methods(evidence, WEB10K)
@@ -399,7 +344,7 @@ def _on_web10k(claim: str, *, on_training: bool = False) -> Callable[[Callable[[
                 methods = Methods(evidence, QUERIES)
                 found = in_words(claim, judge(methods))
             except MissingEvidence as missing:
-                return Verdict(NOT_TESTABLE, f"{NO_ARCHIVE}, nor can other queries be tested: {missing}.")
+                return Ruling(NOT_TESTABLE, reason=f"{NO_ARCHIVE}, nor can other queries be tested: {missing}.")
             would_be = f"{NO_ARCHIVE}; on {methods.title} the same claim would be {found.verdict}"
             reason = f"{would_be}: {found.reason[0].lower()}{found.reason[1:]}"
             statistic = f"on {methods.title}: {found.statistic}"
@@ -433,7 +378,8 @@ def plain_gradients_train_networks_and_adam_does_not(methods: Methods) -> Ruling
     networks = ("RankNet", "DirectRanker", "Class-NN")
     names = [name for name in networks if methods.families.keys() >= {name, f"{name}{neural.AS_PRINTED}"}]
     found = methods.gaps((f"{name}{ending}", RANDOM) for ending in ("", neural.AS_PRINTED) for name in names)
-    by_adam, by_sgd = (replace(found, each=own) for own in (found.each[: len(names)], found.each[len(names) :]))
+    halves = found.each[: len(names)], found.each[len(names) :]
+    by_adam, by_sgd = (GapFamily(found.title, found.unit, own) for own in halves)
     confirmed = by_adam.worse == len(names) == by_sgd.better
     verdict = each_way(confirmed, bool(by_adam.better) or by_sgd.worse == len(names))
     return by_adam.decided(verdict, by_sgd=by_sgd.better, both=found)
@@ -496,12 +442,11 @@ def _on_the_same_pairs(one: pl.DataFrame, other: pl.DataFrame, metric: str) -> P
     return scores_of_runs(frame, metric, by=("model",), members=names_pairs(frame))
 
 
-ON_FEATURES = " on features"
 NOT_MUCH = 0.1  # "not by much", in shares of pairs: the largest printed gain is 0.06
 
 
 @decides("N08")
-def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ruling | Verdict:
+def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ruling:
     """Compare each method on VGG16's features with the same method on pixels, on the same pairs.
 
     Refuted, too, if a gain is significantly above the limit; inconclusive if one may be.
@@ -512,14 +457,14 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Rul
         raise
     except MissingEvidence:
         reason = "The published weights of VGG16 are not available here, so no method has run on its features."
-        return Verdict(NOT_TESTABLE, reason)
+        return Ruling(NOT_TESTABLE, reason=reason)
     pixels = Methods(evidence, PIXELS)
     shared = [name for name in pixels.families if features.families.get(name, neural.CONTROL) != neural.CONTROL]
     if not shared:
         raise MissingEvidence("no method on both pixels and features of VGG16")
-    renamed = features.frame.with_columns(pl.col("model") + ON_FEATURES)
+    renamed = features.frame.with_columns(pl.col("model") + " on features")
     scores = _on_the_same_pairs(pixels.frame, renamed, pixels.metric)
-    pairs = [(f"{name}{ON_FEATURES}", name) for name in sorted(shared)]
+    pairs = [(f"{name} on features", name) for name in sorted(shared)]
     found = GapFamily.of(features.title, {pair: scores.pair(*pair) for pair in pairs})
     gained = ", ".join(f"{one.other} {one.size}" for one in found.each)
     confirmed = found.verdict == CONFIRMED and all(one.found.high <= NOT_MUCH for one in found.each)
@@ -555,9 +500,7 @@ def _width(evidence: Evidence) -> int | None:
     return None if evidence.images is None else math.prod(read_faces(evidence.images).shape)
 
 
-ON_PAIRS, ON_LABELS = "Rank-LR", "Class-LR"
 A_LOT = 0.05  # "a lot", in shares of pairs; 0.32 is printed
-HALF_WIDTH, HALF_HEIGHT = 0.35, 0.45  # half axes of the face's ellipse in a picture, as shares of its sides
 CLEARER = 0.01  # smallest difference in the share of the weights' energy that counts
 
 
@@ -567,36 +510,29 @@ def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Ruli
 
     Refuted by a gain significantly below the limit; confirmed by one significantly above it with clearer weights.
     """
-    methods = Methods(evidence, PIXELS)
-    found = methods.gaps([(ON_PAIRS, ON_LABELS)], A_LOT)
-    energy = _energy(evidence, methods)
+    methods, on_both = Methods(evidence, PIXELS), ("Rank-LR", "Class-LR")
+    found = methods.gaps([on_both], A_LOT)
+    # The shares of the squares of weights in the face, by pairs and by labels, and that of the pixels.
+    energy: list[float] = []
+    if evidence.images is not None:
+        shape = read_faces(evidence.images).shape
+        mask = face_mask(*shape[1:])
+        for name in on_both:
+            files = [path for path in evidence.weights if path.parts[-4:-2] == (methods.dataset, name)]
+            weights = neural.coefficients(files[0], shape) if files else None
+            if weights is not None and (share := energy_inside(weights, mask)) is not None:
+                energy.append(share)
+        energy = [*energy, float(mask.mean())] if len(energy) == len(on_both) else []
     clearer = len(energy) > 0 and energy[0] > energy[1] + CLEARER
     lead = found.each[0].found
     verdict = each_way(lead.low > A_LOT and clearer, lead.high < A_LOT)
     return found.decided(verdict, energy=energy, no_energy=not energy, a_lot=A_LOT)
 
 
-def _energy(evidence: Evidence, methods: Methods) -> Sequence[float]:
-    """Return the shares of the squares of weights in the face, by pairs and by labels, and that of the pixels.
-
-    Nothing without pictures, or without weights of one of both.
-    """
-    if evidence.images is None:
-        return ()
-    shape, shares = read_faces(evidence.images).shape, []
-    mask = face_mask(*shape[1:])
-    for name in (ON_PAIRS, ON_LABELS):
-        files = [path for path in evidence.weights if path.parts[-4:-2] == (methods.dataset, name)]
-        weights = neural.coefficients(files[0], shape) if files else None
-        shares.append(None if weights is None else energy_inside(weights, mask))
-    known = [share for share in shares if share is not None]
-    return (*known, float(mask.mean())) if len(known) == len(shares) else ()
-
-
 def face_mask(height: int, width: int) -> Mask:
-    """Return the mask `(height, width)` of the pixels whose centre lies in the ellipse."""
+    """Return the mask `(height, width)` of the pixels in the face's ellipse, 0.7 of the width and 0.9 of the height."""
     down, right = ((np.arange(count) + 0.5) / count - 0.5 for count in (height, width))
-    inside: Mask = (down[:, None] / HALF_HEIGHT) ** 2 + (right / HALF_WIDTH) ** 2 <= 1
+    inside: Mask = (down[:, None] / 0.45) ** 2 + (right / 0.35) ** 2 <= 1
     return inside
 
 

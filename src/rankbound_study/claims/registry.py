@@ -16,31 +16,20 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence, cells, contrasts
-from rankbound_study.claims.rules import DECIDING, RULES, Family, Sample, among, collapsed, sample_of_most, together
+from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence
+from rankbound_study.claims.rules import RULES, Family, Sample, among, collapsed, sample_of_most, together
 from rankbound_study.claims.thesis_theorems import THEOREMS
-from rankbound_study.claims.verdicts import (
-    INCONCLUSIVE,
-    NOT_RUN,
-    NOT_TESTABLE,
-    MissingEvidence,
-    Ruling,
-    Untrained,
-    Verdict,
-    entering,
-)
+from rankbound_study.claims.verdicts import INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, MissingEvidence, Ruling, Untrained
 
-Decider = Callable[[Evidence], Ruling | Verdict]
+Decider = Callable[[Evidence], Ruling]
 """Decides a claim: in numbers, or in words of its own where the claim's do not fit."""
-_DECIDERS: dict[str, Decider] = {}
-decides = entering(_DECIDERS)
-"""Registers the decorated function as the one that decides a claim."""
+Facts = Mapping[str, object]
+Shape = TypeVar("Shape", bound=Callable[..., Mapping[Any, Contrast] | tuple[Mapping[Any, Contrast], Facts]])
+"""Finds differences in a study's results, by the arguments of an entry, and what its sentences name beside
+`rules.FACTS`, if anything."""
 
-Found = Callable[..., Mapping[Any, Contrast]]
-"""Finds differences in a study's results, by the arguments of an entry."""
-Facts = Callable[[Evidence, Any], Mapping[str, object]]
-"""Returns what a claim's sentences name beside `rules.FACTS`."""
-_SHAPES: dict[str, tuple[Found, Facts]] = {}
+_DECIDERS: dict[str, Decider] = {}
+_SHAPES: dict[str, Callable[..., Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -88,17 +77,22 @@ def claims() -> list[Claim]:
     ]
 
 
-Shaped = TypeVar("Shaped", bound=Found)
+def decides(claim: str) -> Callable[[Decider], Decider]:
+    """Register the decorated function as the one that decides a claim."""
 
-
-def shape(name: str, facts: Facts = lambda evidence, family: {}) -> Callable[[Shaped], Shaped]:
-    """Register the decorated function as a shape of claims, with what their sentences name beside `rules.FACTS`."""
-
-    def register(found: Shaped) -> Shaped:
-        _SHAPES[name] = found, facts
-        return found
+    def register(decider: Decider) -> Decider:
+        if claim in _DECIDERS:
+            raise ValueError(f"{claim} is decided twice: by {_DECIDERS[claim]} and by {decider}")
+        _DECIDERS[claim] = decider
+        return decider
 
     return register
+
+
+def shape(found: Shape) -> Shape:
+    """Register the decorated function as the shape of claims of its name."""
+    _SHAPES[found.__name__] = found
+    return found
 
 
 @cache
@@ -115,21 +109,19 @@ def deciders() -> Mapping[str, Decider]:
     return _DECIDERS
 
 
-def decide(
-    evidence: Evidence, theorems: Mapping[str, Ruling] = MappingProxyType({})
-) -> Iterator[tuple[Claim, Verdict]]:
+def decide(evidence: Evidence, theorems: Mapping[str, Ruling] = MappingProxyType({})) -> Iterator[tuple[Claim, Ruling]]:
     """Yield every claim with its verdict; those on `theorems` are known."""
     for claim in claims():
         try:
             known = theorems.get(claim.id)
             yield claim, verdict_on(claim.id, evidence) if known is None else in_words(claim.id, known)
         except Untrained as untrained:
-            yield claim, Verdict(INCONCLUSIVE, f"{untrained}.")
+            yield claim, Ruling(INCONCLUSIVE, reason=f"{untrained}.")
         except MissingEvidence as missing:
-            yield claim, Verdict(NOT_RUN, str(missing))
+            yield claim, Ruling(NOT_RUN, reason=str(missing))
 
 
-def verdict_on(claim: str, evidence: Evidence) -> Verdict:
+def verdict_on(claim: str, evidence: Evidence) -> Ruling:
     """Decide one claim; the reason counts the cells that are left out because they did not train.
 
     Raises:
@@ -146,7 +138,7 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
         raise
     if verdict.verdict == NOT_TESTABLE:
         _require_trained(decider, evidence)
-    verdict = in_words(claim, verdict) if isinstance(verdict, Ruling) else verdict
+    verdict = in_words(claim, verdict)
     if not evidence.left_out:
         return verdict
     count, names = len(evidence.left_out), among(sorted(evidence.left_out))
@@ -154,14 +146,16 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
     return replace(verdict, reason=f"{verdict.reason} {count} {of_cells} did not train{names}.")
 
 
-def in_words(claim: str, ruling: Ruling) -> Verdict:
-    """Put a ruling into the sentences of its claim, which may also name `COLLAPSE`."""
+def in_words(claim: str, ruling: Ruling) -> Ruling:
+    """Put a ruling without words into the sentences of its claim, which may also name `COLLAPSE`."""
+    if ruling.reason:
+        return ruling
     own = next(one for one in claims() if one.id == claim)
     facts: ChainMap[str, object] = ChainMap({}, ruling.facts, {"COLLAPSE": COLLAPSE})  # type: ignore[arg-type]
     for name, text in own.asides.items():
         facts[f"if_{name}"] = text.format_map(facts) if facts[name] else ""
-    words = (own.reason.format_map(facts), own.statistic.format_map(facts))
-    return Verdict(ruling.verdict, *words, ruling.value, ruling.low, ruling.high, ruling.n, own.shown_in, ruling.sample)
+    reason, statistic = own.reason.format_map(facts), own.statistic.format_map(facts)
+    return replace(ruling, reason=reason, statistic=statistic, shown_in=own.shown_in)
 
 
 def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvidence | None = None) -> None:
@@ -173,15 +167,15 @@ def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvide
         raise Untrained(f"The models that would decide it did not train{among(names)}") from missing
 
 
-def decide_by_parts(evidence: Evidence, parts: Mapping[str, Mapping[str, Any]]) -> Ruling | Verdict:
+def decide_by_parts(evidence: Evidence, parts: Mapping[str, Mapping[str, Any]]) -> Ruling:
     """Decide a claim whose parts must all hold: numbers are those of the first, whose sentences name the others' facts.
 
     `parts` are arguments of `decide_by_shape` by the name of their shape, or by another one beside the key `shape`.
     """
     first, *others = (decide_by_shape(evidence, **{"shape": name, **part}) for name, part in parts.items())
-    if not others or not isinstance(first, Ruling):
+    if not others:
         return first
-    named = {name: one.facts for name, one in zip([*parts][1:], others, strict=True) if isinstance(one, Ruling)}
+    named = {name: one.facts for name, one in zip([*parts][1:], others, strict=True)}
     facts: ChainMap[str, object] = ChainMap(named, first.facts)  # type: ignore[arg-type]
     return replace(first, verdict=together(first.verdict, *(one.verdict for one in others)), facts=facts)
 
@@ -200,7 +194,7 @@ def decide_by_shape(
     plans: bool = True,
     without_collapsed: bool = False,
     **axes: Any,
-) -> Ruling | Verdict:
+) -> Ruling:
     """Decide a claim about differences (or slopes, or correlations), all of which are tested as one family.
 
     Args:
@@ -219,20 +213,21 @@ def decide_by_shape(
             verdict would be with them.
         axes: arguments of the shape.
     """
-    (found, more_facts), verdict_on_family = _SHAPES[shape], RULES[rule]
-    evidence = evidence.of_all_trainings() if of_all_trainings else evidence
-    family = every = Family(found(evidence, **axes), limit)
+    verdict_on_family, evidence = RULES[rule], evidence.of_all_trainings() if of_all_trainings else evidence
+    found = _SHAPES[shape](evidence, **axes)
+    differences, own_facts = found if isinstance(found, tuple) else (found, {})
+    family = every = Family(differences, limit)
     facts: dict[str, Any] = {}
     if without_collapsed:
         cell_of = {key: getattr(key, "cell", key) for key in every.contrasts}
-        fallen = collapsed(contrasts(evidence, dict.fromkeys(cell_of.values())))
+        fallen = collapsed(evidence.contrasts(dict.fromkeys(cell_of.values())))
         facts = {"fallen": len(fallen), "with_all": verdict_on_family(every), "of_all": every.facts({})}
         family = every.without([key for key, cell in cell_of.items() if cell in fallen])
-    verdict, facts = verdict_on_family(family), family.facts({**facts, **more_facts(evidence, family)})
+    verdict, facts = verdict_on_family(family), family.facts({**facts, **own_facts})
     if share:
         sample = sample_of_most(family.contrasts)
         return Ruling(verdict, facts, facts[share] / len(family), n=len(family), sample=sample)
-    key = DECIDING[deciding](family if len(family) else every)
+    key = getattr(family if len(family) else every, deciding)()
     decisive = every.contrasts[key]
     return Ruling(
         verdict,
@@ -243,7 +238,7 @@ def decide_by_shape(
     )
 
 
-@shape("differences")
+@shape
 def differences(evidence: Evidence, **axes: Any) -> Mapping[Cell, Contrast]:
     """Return bounded minus unbounded in the distinct cells of some axes (default: Table 5.1)."""
-    return contrasts(evidence, cells(evidence, **axes))
+    return evidence.contrasts(evidence.cells(**axes))

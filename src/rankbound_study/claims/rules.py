@@ -12,7 +12,7 @@ takes more.
 """
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -27,15 +27,11 @@ from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, REFUTED, ea
 from rankbound_study.results.study_files import signed
 
 Key = TypeVar("Key", bound=Hashable)
-Test = Callable[[Contrast], float]
-"""Returns the p-value of one difference."""
+Test = Callable[[Contrast], float]  # returns the p-value of one difference
 
 HALF = 0.5
 
-FLAT = 0.1
-"""Coefficient of variation below which weights of lists count as equal."""
-
-_SHOWN = 3
+FLAT = 0.1  # coefficient of variation below which weights of lists count as equal
 
 
 @dataclass(frozen=True)
@@ -127,11 +123,6 @@ class Family(Generic[Key]):
         """Return the key of the smallest difference if some are below zero and none above, else of the largest."""
         return self.least() if self.lower and not self.higher else self.most()
 
-    @property
-    def margin(self) -> float:
-        """The smallest difference that matters, the same for all."""
-        return max(one.margin for one in self.contrasts.values())
-
     @cached_property
     def gains(self) -> list[Key]:
         """The keys (cells) that gain significantly more than what matters.
@@ -142,10 +133,6 @@ class Family(Generic[Key]):
         for key, one in self.contrasts.items():
             parts[getattr(key, "metric", "") in CUT_OFFS][key] = one.p_above(one.margin)
         return [key for part in parts.values() for key, p_value in adjusted(part).items() if p_value <= LEVEL / 2]
-
-    def named(self, keys: Iterable[Key]) -> str:
-        """Name some differences, with their sizes, in brackets."""
-        return among([f"{key} {self.contrasts[key].mean:+.2f}" for key in keys])
 
     def facts(self, more: Mapping[str, object]) -> dict[str, Any]:
         """Return what a sentence about the differences can name: `FACTS`, and more."""
@@ -183,6 +170,16 @@ def _mostly(size: int) -> Callable[[Family[Any]], str]:
     return decide
 
 
+def _without_nrbp(family: Family[Any]) -> Family[Any]:
+    return family.without([cell for cell in family.contrasts if cell.loss == "nRBP"])
+
+
+def _without_fallen(family: Family[Any]) -> str:
+    fallen = collapsed(family.contrasts)
+    others = family.without(fallen)
+    return f", without the {len(fallen)} that collapse {FACTS['mean'](others)}" if len(others) and fallen else ""
+
+
 RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     # Refuted by one that is shown to rise, or to fall, by less than what matters.
     "all rise": _all(1, 1),
@@ -196,7 +193,7 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     "all are within": _rule(lambda one: 0 < len(one.within) == len(one), lambda one: bool(one.beyond)),
     # Confirmed if none can have fallen by what matters, refuted by one that fell by more.
     "none falls": _rule(
-        lambda one: all(each.is_no_lower for each in one.contrasts.values()),
+        lambda one: all(each.is_repeated and each.p_above(-each.margin) <= LEVEL for each in one.contrasts.values()),
         lambda one: bool(one.shown(lambda each: each.p_below(-each.margin))),
     ),
     # Refuted by one below zero, or if all are alike.
@@ -222,29 +219,25 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
 }
 """The rules that an entry of `claims.yaml` may name."""
 
-DECIDING: Mapping[str, Callable[[Family[Any]], Any]] = {
-    "least": Family.least,
-    "most": Family.most,
-    "widest": Family.widest,
-    "clearest": Family.clearest,
-}
+DECIDING = ("least", "most", "widest", "clearest")  # methods of `Family` that pick the deciding difference
 
 FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "count": len,
     "positive": lambda family: sum(mean > 0 for mean in family.means),
-    "at_below": lambda family: family.named(family.below),
-    "at_beyond": lambda family: family.named(family.beyond),
+    "at_below": lambda family: among([f"{key} {family.contrasts[key].mean:+.2f}" for key in family.below]),
+    "at_beyond": lambda family: among([f"{key} {family.contrasts[key].mean:+.2f}" for key in family.beyond]),
     "short": lambda family: sum(p <= LEVEL / 2 for p in family.adjusted(lambda one: one.p_below(one.margin)).values()),
     "no_worse": lambda family: sum(one.p_above(-one.margin) <= LEVEL for one in family.contrasts.values()),
     "worse": lambda family: sum(one.p_below(-one.margin) <= LEVEL for one in family.contrasts.values()),
     "at_gains": lambda family: among(list(map(str, family.gains))),
     "at_against": lambda family: among([str(key) for key in family.lower]),
+    "margin": lambda family: max(one.margin for one in family.contrasts.values()),
     "mean": lambda family: signed(float(np.mean(family.means))),
     "changes": lambda family: ", ".join(map(str, family.contrasts.values())),
     "points": lambda family: ", ".join(one.points for one in family.contrasts.values()),
     "by_column": lambda family: ", ".join(f"{one} on {key.column}" for key, one in family.contrasts.items()),
     "each": lambda family: ", ".join(f"{key} {one}" for key, one in family.contrasts.items()),
-    "without_fallen": lambda family: _without_fallen(family),
+    "without_fallen": _without_fallen,
     "others": lambda family: len(_without_nrbp(family)),
     "others_positive": lambda family: FACTS["positive"](_without_nrbp(family)),
     "verdict_on_others": lambda family: RULES["most rise"](_without_nrbp(family)),
@@ -257,16 +250,6 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
 }
 """What a sentence about differences can name beside the attributes of `Family`, whose lists of keys count as numbers:
 other counts, the differences at either end, and their keys."""
-
-
-def _without_nrbp(family: Family[Any]) -> Family[Any]:
-    return family.without([cell for cell in family.contrasts if cell.loss == "nRBP"])
-
-
-def _without_fallen(family: Family[Any]) -> str:
-    fallen = collapsed(family.contrasts)
-    others = family.without(fallen)
-    return f", without the {len(fallen)} that collapse {FACTS['mean'](others)}" if len(others) and fallen else ""
 
 
 class _Facts(dict[str, object]):
@@ -328,7 +311,7 @@ def partial_conjunction(p_values: Sequence[float], count: int) -> float:
 
 def collapsed(contrasts: Mapping[Key, Contrast]) -> list[Key]:
     """Return the keys of differences that are significantly below a collapse (Holm): their trainings failed."""
-    p_values = adjusted({key: one.estimate.p_below(-COLLAPSE) for key, one in contrasts.items()})
+    p_values = adjusted({key: one.p_below(-COLLAPSE) for key, one in contrasts.items()})
     return [key for key, p_value in p_values.items() if p_value <= LEVEL]
 
 
@@ -346,9 +329,8 @@ def by_p(p_value: float, p_against: float) -> str:
 
 def among(names: Sequence[str]) -> str:
     """Join the first names in brackets, and count the rest: ` (a; b; c; and 2 more)`; empty without names."""
-    more = len(names) - _SHOWN
-    rest = f"; and {more} more" if more > 0 else ""
-    return f" ({'; '.join(names[:_SHOWN])}{rest})" if names else ""
+    rest = f"; and {len(names) - 3} more" if len(names) > 3 else ""
+    return f" ({'; '.join(names[:3])}{rest})" if names else ""
 
 
 _Z = NormalDist().inv_cdf
@@ -378,7 +360,7 @@ class Sample:
         """Return the sample of a contrast, for a margin other than its own if one is given."""
         margin = contrast.margin if math.isnan(margin) else margin
         of_trainings = contrast.training_variance
-        of_topics = max(contrast.estimate.standard_error**2 - of_trainings, 0.0)
+        of_topics = max(contrast.standard_error**2 - of_trainings, 0.0)
         return cls(margin, contrast.n, contrast.seeds, of_topics, of_trainings)
 
     @classmethod
@@ -403,5 +385,5 @@ class Sample:
 
 def sample_of_most(contrasts: Mapping[Key, Contrast]) -> Sample:
     """Return the sample of the difference that decides whether most are significant: the median by its precision."""
-    ordered = sorted(contrasts.values(), key=lambda one: one.estimate.standard_error)
+    ordered = sorted(contrasts.values(), key=lambda one: one.standard_error)
     return Sample.of(ordered[len(ordered) // 2])

@@ -47,10 +47,10 @@ def check() -> dict[str, Ruling]:
 
 
 def write(path: Path, rulings: Mapping[str, Ruling]) -> None:
-    """Write rulings as JSON, without what is undefined."""
+    """Write rulings as JSON, without what is undefined or empty."""
     # NaN is not itself.
     found = {
-        claim: {name: value for name, value in vars(one).items() if value is not None and value == value}
+        claim: {name: value for name, value in vars(one).items() if (value or value == 0) and value == value}
         for claim, one in rulings.items()
     }
     with atomic_path(path) as temporary:
@@ -127,11 +127,17 @@ def _agreeing(metrics: Mapping[str, ByHand], orders: Sequence[Order]) -> int:
 @theorem("M01")
 def murphys_metrics_are_as_defined() -> Ruling:
     """Compare the library with the definitions and with scikit-learn, and the printed table with the library."""
+    from sklearn.metrics import average_precision_score, ndcg_score  # type: ignore[import-untyped,unused-ignore]
+
     orders = _random_orders()
     same, cases = _agreeing(MURPHY, orders), len(MURPHY) * len(orders)
     mean_ap = float(sum(map(average_precision, orders)) / len(orders))
     map_agrees = agree([float(values_of_library(rb.metric("AP"), orders).mean())], [mean_ap]) == 1
-    public, of_public = _agreeing_with_scikit_learn(orders)
+    ap, ndcg_values = (values_of_library(rb.metric(text), orders) for text in ("AP", "nDCG"))
+    both = [(np.array(order), -np.arange(float(len(order)))) for order in orders]
+    public = agree(ap, [average_precision_score(grades > 0, scores) for grades, scores in both])
+    public += agree(ndcg_values, [ndcg_score([2.0**grades - 1], [scores]) for grades, scores in both])
+    of_public = 2 * len(orders)
     table = worked_table("table_murphy_9_3")
     known = table.filter((table["part"] == "9.3") & table["holds"].is_not_null())
     misprints = known.filter(~known["holds"])["printed"].to_list()
@@ -140,17 +146,6 @@ def murphys_metrics_are_as_defined() -> Ruling:
     facts |= {"of_public": of_public, "misprinted": len(misprints), "numbers": len(known)}
     facts |= {"misprints": ", ".join(misprints), "ideal": float(ideal[0])}
     return counted(same + public, cases + of_public, facts, also=map_agrees)
-
-
-def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
-    """Count the values of AP and nDCG that equal scikit-learn's; return that count and the number of values."""
-    from sklearn.metrics import average_precision_score, ndcg_score  # type: ignore[import-untyped,unused-ignore]
-
-    ap, ndcg = (values_of_library(rb.metric(text), orders) for text in ("AP", "nDCG"))
-    both = [(np.array(order), -np.arange(float(len(order)))) for order in orders]
-    public_ap = [average_precision_score(grades > 0, scores) for grades, scores in both]
-    public_ndcg = [ndcg_score([2.0**grades - 1], [scores]) for grades, scores in both]
-    return agree(ap, public_ap) + agree(ndcg, public_ndcg), 2 * len(orders)
 
 
 @theorem("M02")
@@ -217,7 +212,7 @@ def _random(*shape: int, generator: torch.Generator) -> Tensor:
 MOST_OF_TWO = 8  # items of the longest lists of two ratings
 TWO_RATINGS = [(n, m) for n in range(2, MOST_OF_TWO + 1) for m in range(1, n)]  # m items with the better rating
 MOST_RATED, RATINGS = 6, (2, 3, 4)  # items of the longest lists of more ratings, and the numbers of ratings
-TIED_LISTS, MOST_TIED = 200, 6
+TIED_LISTS = 200
 
 
 @theorem("L01")
@@ -258,21 +253,11 @@ def the_error_counts_wrong_pairs() -> Ruling:
     sums = agree(two_ratings, errors)
     # The library's errors are undefined where nothing is relevant.
     library = agree(np.nan_to_num(values_of_library(rb.metric("PairError"), orders)).tolist(), errors)
-    strict, halved = _of_tied_lists()
-    facts = {"most": MOST_RATED, "pairs": pairs, "sums": sums, "tied": TIED_LISTS, "strict": strict, "halved": halved}
-    return counted(min(pairs, sums, library), len(orders), facts)
-
-
-def _dcg_error(order: Order) -> int:
-    return linear_dcg(sorted(order, reverse=True)) - linear_dcg(order)
-
-
-def _of_tied_lists() -> tuple[int, int]:
-    """Count the tied lists whose mean DCG error over all tie-breaks is R(f), without and with half of the ties."""
+    # Tied lists whose mean DCG error over all tie-breaks is R(f), without and with half of the ties.
     random = np.random.default_rng(0)
     strict = halved = 0
     for _ in range(TIED_LISTS):
-        size = random.integers(2, MOST_TIED + 1)
+        size = random.integers(2, 7)
         scores, ratings = random.integers(0, 3, size).tolist(), random.integers(0, 4, size).tolist()
         wrong = tied = 0.0
         for i, j in product(range(size), repeat=2):
@@ -282,7 +267,12 @@ def _of_tied_lists() -> tuple[int, int]:
         error = _mean_error(scores, ratings)
         strict += agree([wrong], [error])
         halved += agree([wrong + tied / 2], [error])
-    return strict, halved
+    facts = {"most": MOST_RATED, "pairs": pairs, "sums": sums, "tied": TIED_LISTS, "strict": strict, "halved": halved}
+    return counted(min(pairs, sums, library), len(orders), facts)
+
+
+def _dcg_error(order: Order) -> int:
+    return linear_dcg(sorted(order, reverse=True)) - linear_dcg(order)
 
 
 def _mean_error(scores: list[int], ratings: list[int]) -> float:
@@ -317,14 +307,10 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
 """F of Li and Wu's eq. 1: the probability that the first item wins, given the difference of the scores."""
 
 
-def _generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
-
-
 @theorem("N04")
 def direct_ranker_can_only_be_ranknet() -> Ruling:
     """Decide by whether tanh(w.d (1 + (v.d)^2)) is odd, transitive and not a function of one linear score of d."""
-    generator = _generator()
+    generator = torch.Generator().manual_seed(0)
     w, v = _random(2, FEATURES, generator=generator)
     return ruling_on_second_network(
         lambda difference: torch.tanh(difference @ w * (1 + (difference @ v) ** 2)),
@@ -357,7 +343,7 @@ def ruling_on_second_network(
 @theorem("N05")
 def a_network_of_the_joined_pair_is_not_transitive() -> Ruling:
     """Test random networks of both items' features, and random differences of two scores."""
-    generator = _generator()
+    generator = torch.Generator().manual_seed(0)
     joined = sum(intransitive(_of_joined_pairs(generator))[1] for _ in range(NETWORKS))
     differences = [_of_differences(generator) for _ in range(NETWORKS)]
     lawful = sum(
@@ -403,22 +389,18 @@ def the_mirror_image_says_nothing_new() -> Ruling:
     """
     agreeing = {0.0: 0, 0.5: 0}
     for bias, link in product(agreeing, LINKS.values()):
-        generator = _generator()
+        generator = torch.Generator().manual_seed(0)
         for _ in range(PAIRS):
             network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
             items = _random(2, FEATURES, generator=generator)
-            pair, mirrored = (
-                _loss_and_gradient(network, of, won, link, bias) for of, won in ((items, 1), (items.flip(0), -1))
-            )
-            agreeing[bias] += torch.allclose(pair, mirrored, rtol=0, atol=SAME)
+            of_both = []
+            for pair, won in ((items, 1), (items.flip(0), -1)):
+                # Li and Wu's eq. 2, with corrected sign; `won` is 1 if the first item won, else -1.
+                first, second = network(pair)
+                chance = link(first - second + bias)
+                loss = -((1 + won) / 2 * chance.log() + (1 - won) / 2 * (1 - chance).log())
+                slopes = torch.autograd.grad(loss, list(network.parameters()))
+                of_both.append(torch.cat([loss.detach().reshape(1), *(slope.flatten() for slope in slopes)]))
+            agreeing[bias] += torch.allclose(of_both[0], of_both[1], rtol=0, atol=SAME)
     facts: dict[str, object] = {"links": " and ".join(LINKS), "biased": agreeing[0.5]}
     return counted(agreeing[0.0], len(LINKS) * PAIRS, facts)
-
-
-def _loss_and_gradient(network: MLP, items: Tensor, won: int, link: Callable[[Tensor], Tensor], bias: float) -> Tensor:
-    """Apply Li and Wu's eq. 2, with corrected sign, to one pair; `won` is 1 if the first item won, else -1."""
-    first, second = network(items)
-    chance = link(first - second + bias)
-    loss = -((1 + won) / 2 * chance.log() + (1 - won) / 2 * (1 - chance).log())
-    slopes = torch.autograd.grad(loss, list(network.parameters()))
-    return torch.cat([loss.detach().reshape(1), *(slope.flatten() for slope in slopes)])

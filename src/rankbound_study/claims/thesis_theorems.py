@@ -20,21 +20,22 @@ import torch
 import rankbound as rb
 from rankbound.bounds.score_distribution import ScoreDistribution, score_distributions
 from rankbound.compare.scores import Floats, Integers
-from rankbound_study.claims.verdicts import Ruling, counted, entering, holds
+from rankbound_study.claims.verdicts import Ruling, counted, holds
 
 Order = tuple[int, ...]
 Value = Fraction | float | int
 ByHand = Callable[[Sequence[int]], Value]
-OfOrders = Callable[[Sequence[Value]], Value]
-"""A value over the metric of all orders: `min`, `max` or `mean`."""
-Formula = Callable[[int, int], Any]
-"""A function of N and P."""
+OfOrders = Callable[[Sequence[Value]], Value]  # a value over the metric of all orders: `min`, `max` or `mean`
+Formula = Callable[[int, int], Any]  # a function of N and P
 
-THEOREMS: dict[str, Callable[[], Ruling]] = {}
+Check = Callable[[], Ruling]
+THEOREMS: dict[str, Check] = {}
 """What proves or refutes each theorem: without results, so that it is checked once for each change of its code."""
 
-theorem = entering(THEOREMS)
-"""Enters the decorated function into `THEOREMS`."""
+
+def theorem(claim: str) -> Callable[[Check], Check]:
+    """Enter the decorated function into `THEOREMS`."""
+    return partial(THEOREMS.setdefault, claim)
 
 
 def average_precision(order: Sequence[int]) -> Fraction:
@@ -67,9 +68,7 @@ def linear_dcg(order: Sequence[int]) -> int:
 
 
 _BY_HAND: dict[str, ByHand] = {"nDCG": ndcg, "AP": average_precision, "nRBP": wrong_pairs, "LinearDCG": linear_dcg}
-
 METRICS = ("nDCG", "AP", "nRBP")  # that the thesis bounds
-LOSS_ONLY = "nRBP"  # the metric that is already a loss; the losses of the others are their negated values
 SHORT = 9  # items of the longest lists whose orders are all enumerated
 LISTS = tuple((n, p) for n in range(2, SHORT + 1) for p in range(1, n + 1))  # N items with P relevant ones
 MIXED = tuple((n, p) for n, p in LISTS if p < n)  # those whose orders differ
@@ -123,8 +122,8 @@ def _by_orders(of_orders: OfOrders, metric: str, formula: Floats, n: Integers, p
 
 
 def as_loss(metric: str, value: Floats) -> Floats:
-    """Turn a metric's value into its loss; lower is better."""
-    return value if metric == LOSS_ONLY else -value
+    """Turn a metric's value into its loss, which is lower for better orders; nRBP already is one."""
+    return value if metric == "nRBP" else -value
 
 
 def at_ratio(ratio: int, most: int, fewest: int = 1) -> tuple[Integers, Integers]:
@@ -144,16 +143,6 @@ def _discounts(first: int, last: int) -> float:
     return math.fsum(1 / math.log2(rank + 1) for rank in range(first, last + 1))
 
 
-def _expected_ap(n: int, p: int) -> Fraction:
-    """The i-th relevant item is at rank r with i/r times the probability of i hits in r draws."""
-    chances = (
-        Fraction(i * i * comb(p, i) * comb(n - p, r - i), r * r * comb(n, r))
-        for i in range(1, p + 1)
-        for r in range(i, n - p + i + 1)
-    )
-    return sum(chances, Fraction()) / p
-
-
 EQUATIONS: dict[str, Formula] = {
     "3.2 as printed": lambda n, p: _discounts(n - p + 1, n),
     "3.2": lambda n, p: _discounts(n - p + 1, n) / _discounts(1, p),
@@ -162,7 +151,12 @@ EQUATIONS: dict[str, Formula] = {
     "3.8 as printed": lambda n, p: p * _discounts(1, n) / _discounts(1, p),
     "3.8": lambda n, p: p / n * _discounts(1, n) / _discounts(1, p),
     "3.9": lambda n, p: Fraction(p * (n - p), 2),
-    "3.10": _expected_ap,
+    # The i-th relevant item is at rank r with i/r times the probability of i hits in r draws.
+    "3.10": lambda n, p: sum(
+        Fraction(i * i * comb(p, i) * comb(n - p, r - i), r * r * comb(n, r)) / p
+        for i in range(1, p + 1)
+        for r in range(i, n - p + i + 1)
+    ),
 }
 """The thesis' extremes and expectations of a list of N items with P relevant ones, by equation.
 
@@ -321,23 +315,9 @@ def sizes_of_the_data() -> tuple[Integers, Integers]:
 @theorem("T06")
 def min_max_bounding_gives_zero_to_one() -> Ruling:
     """Check all orders of short lists, and random and adversarial scores with the smooth ranks of training."""
-    hard = np.concatenate([_of_all_orders(metric) for metric in METRICS])
-    smooth = [_of_scores(metric) for metric in METRICS]
-    outside, *beyond = (int(((of < -SAME) | (of > 1 + SAME)).sum()) for of in (hard, *smooth))
-    lowest, lists = min(float(of.min()) for of in smooth), len(smooth[0])
-    counts = ", ".join(f"{count} with {metric}" for metric, count in zip(METRICS, beyond, strict=True))
-    facts: dict[str, object] = {"outside": outside, "orders": len(hard), "short": SHORT, "lists": lists}
-    facts |= {"counts": counts, "lowest": lowest}
-    return Ruling(holds(not outside and not any(beyond)), facts, lowest, n=len(hard) + len(METRICS) * lists)
-
-
-def _of_all_orders(metric: str) -> Floats:
     orders = [order for n, p in MIXED for order in binary_orders(n, p)]
-    return values_of_library(rb.bounded(metric, "min-max"), orders)
-
-
-def _of_scores(metric: str) -> Floats:
-    """Return bounded metrics over smooth ranks, of lists of random scores and of lists with tied relevant items."""
+    hard = np.concatenate([values_of_library(rb.bounded(metric, "min-max"), orders) for metric in METRICS])
+    # Random scores, and scores with tied relevant items at either end.
     random = np.random.default_rng(0)
     scores, relevance, sizes = [], [], []
     for n, p in MIXED:
@@ -347,12 +327,15 @@ def _of_scores(metric: str) -> Floats:
         scores += of_size
         relevance += [first] * len(of_size)
         sizes += [n] * len(of_size)
-    loss = rb.SmoothLoss(metric, "min-max", method="direct")(
-        torch.from_numpy(np.concatenate(scores)),
-        torch.from_numpy(np.concatenate(relevance).astype(np.int64)),
-        torch.from_numpy(np.cumsum([0, *sizes])),
-    )
-    return as_loss(metric, loss.numpy())
+    columns = np.concatenate(scores), np.concatenate(relevance).astype(np.int64), np.cumsum([0, *sizes])
+    losses = {metric: rb.SmoothLoss(metric, "min-max", method="direct") for metric in METRICS}
+    smooth = [as_loss(metric, loss(*map(torch.from_numpy, columns)).numpy()) for metric, loss in losses.items()]
+    outside, *beyond = (int(((of < -SAME) | (of > 1 + SAME)).sum()) for of in (hard, *smooth))
+    lowest, lists = min(float(of.min()) for of in smooth), len(smooth[0])
+    counts = ", ".join(f"{count} with {metric}" for metric, count in zip(METRICS, beyond, strict=True))
+    facts: dict[str, object] = {"outside": outside, "orders": len(hard), "short": SHORT, "lists": lists}
+    facts |= {"counts": counts, "lowest": lowest}
+    return Ruling(holds(not outside and not any(beyond)), facts, lowest, n=len(hard) + len(METRICS) * lists)
 
 
 def _ends_of_the_data(bounding: str) -> tuple[Integers, Integers, dict[str, Floats], dict[str, object]]:
@@ -471,21 +454,18 @@ def only_simulation_yields_the_distributions() -> Ruling:
             and np.allclose(found.support, scores, rtol=0, atol=1e-8)
             and np.allclose(found.probability, [counts[score] / comb(n, p) for score in scores], rtol=0, atol=SAME)
         )
-    distance = max(_distance_from_counts(metric, *LONG) for metric in ("nDCG", "nRBP"))
+    distance = 0.0
+    for metric in ("nDCG", "nRBP"):
+        found = rb.score_distribution(metric, n=LONG[0], p=LONG[1])
+        # Evenly spaced, and not at the scores themselves, where rounding would decide the side of a step.
+        at = np.linspace(found.minimum, found.maximum, COUNTED) + 1e-6 * (found.maximum - found.minimum)
+        distance = max(distance, float(np.abs(found.cdf(at) - share_of_orders_up_to(metric, *LONG, at)).max()))
     apart = f"they differ by {distance:.2g} in probability, more than {TABLE_ERROR:g}."
     within = f"to within {TABLE_ERROR:g} in probability."
     facts: dict[str, object] = {"same": sum(shares), "pairs": len(shares), "short": SHORT, "orders": comb(*LONG)}
     facts |= {"long": LONG, "of_long": within if distance <= TABLE_ERROR else apart}
     simulated = not all(shares) or distance > TABLE_ERROR
     return Ruling(holds(simulated), facts, sum(shares) / len(shares), n=len(shares) + 2)
-
-
-def _distance_from_counts(metric: str, n: int, p: int) -> float:
-    """Return the largest distance of the library's F from the counted one, at evenly spaced scores."""
-    found = rb.score_distribution(metric, n=n, p=p)
-    # Not at the scores themselves, where rounding would decide the side of a step.
-    scores = np.linspace(found.minimum, found.maximum, COUNTED) + 1e-6 * (found.maximum - found.minimum)
-    return float(np.abs(found.cdf(scores) - share_of_orders_up_to(metric, n, p, scores)).max())
 
 
 def share_of_orders_up_to(metric: str, n: int, p: int, scores: Floats) -> Floats:

@@ -15,8 +15,6 @@ If no pair exchanges places, at most 5 % of all studies refute; if one does by $
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -25,57 +23,27 @@ import polars as pl
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.scores import SYSTEM, scores_of_frame
 from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.evidence import (
-    KEY,
-    METRICS,
-    MOVIELENS,
-    Contrast,
-    Evidence,
-    columns,
-    contrast,
-    enough,
-    is_distinct,
-    judge,
-    smallest_effect,
-)
+from rankbound_study.claims.evidence import KEY, METRICS, MOVIELENS, Contrast, Evidence, is_distinct, judge
 from rankbound_study.claims.rules import adjusted, by_p
-from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence
+from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, enough
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.scores import best_of, scores_of_runs, validation_scores
 
-USUAL = "usual"
-"""The study's own setting, among the variants."""
-
-SYSTEMS = ("a", "b")
-"""The names of two systems whose difference is taken, a minus b."""
-
-Training = tuple[str, str]
-"""A loss and its bounding."""
+SYSTEMS = ("a", "b")  # the names of two systems whose difference is taken, a minus b
+Training = tuple[str, str]  # a loss and its bounding
 
 _READ = (*KEY, "options", *METRICS)
 
 
-def variants(
-    evidence: Evidence, experiment: str, column: DataSet, *, with_usual: bool = True
-) -> dict[str, pl.DataFrame]:
-    """Return the rows of every variant, and the study's own runs with the same folds, seeds, losses and boundings."""
-    # For every claim that asks, also where the rows are read already.
-    evidence.note_untrained(experiment, column)
-    return _variants(evidence, experiment, column, with_usual)
-
-
-@lru_cache(maxsize=32)
-def _variants(evidence: Evidence, experiment: str, column: DataSet, with_usual: bool) -> dict[str, pl.DataFrame]:
-    lazy = evidence.varied(experiment, column)
-    found = {name: rows.select(*_READ).collect() for name, rows in lazy.items()}
-    if not with_usual:
-        return found
-    # Beside the runs of all variants: under one alone, some losses may not have trained.
-    return {**found, USUAL: usual_beside(evidence, column, pl.concat(found.values()))}
+def variants(evidence: Evidence, experiment: str, column: DataSet) -> dict[str, pl.DataFrame]:
+    """Return the rows of every variant."""
+    return {name: rows.select(*_READ).collect() for name, rows in evidence.varied(experiment, column).items()}
 
 
 def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the study's own runs with the folds, seeds, losses and boundings of some rows.
+
+    Those of all variants are better than those of one alone, under which some losses may not have trained.
 
     Raises:
         MissingEvidence: there are no such runs.
@@ -92,7 +60,7 @@ def columns_of(evidence: Evidence, experiment: str, dataset: str) -> list[DataSe
     """Return the columns of a data set on which an experiment ran."""
     found = []
     with suppress(MissingEvidence):
-        for column in columns(evidence, dataset):
+        for column in evidence.columns(dataset):
             if evidence.variants(experiment, column):
                 found.append(column)
     return found
@@ -113,7 +81,7 @@ def trainings(rows: pl.DataFrame) -> list[Training]:
 
 def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training) -> Contrast:
     """Return a loss and bounding in some rows minus the same in others, on the loss' own metric."""
-    return contrast(side_by_side(rows, other, training).pair(*SYSTEMS))
+    return Contrast.of(side_by_side(rows, other, training).pair(*SYSTEMS))
 
 
 def side_by_side(
@@ -183,40 +151,13 @@ def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]
 _SEPARATOR = " / "
 
 
-@dataclass(frozen=True)
-class OrderKept:
-    """The tests of all pairs of losses.
+def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection[Training] = ()) -> Ruling:
+    """Rule on whether losses keep their places between choices, which have the same losses and boundings.
 
-    Attributes:
-        pairs: the number of pairs.
-        exchanged: the pairs that are shown to exchange places.
-        open: the number of pairs that are neither shown to exchange places nor not to.
-        verdict: refuted if a pair exchanges places, confirmed if none does by the margin.
-        margin: the smallest advantage on each side that counts as an exchange.
-        tau: the smallest Kendall's tau between the orders of two choices, by means over all seeds.
-        has_seeds: every choice has several seeds; without them, differences between trainings are unknown.
-    """
-
-    pairs: int
-    exchanged: Sequence[str]
-    open: int
-    verdict: str
-    margin: float
-    tau: float
-    has_seeds: bool = True
-
-    def __str__(self) -> str:
-        if not self.has_seeds:
-            return f"a Kendall's tau of {self.tau:.2f} (with one seed, the effect of chance is unknown)"
-        names = f" ({self.exchanged[0]})" if self.exchanged else ""
-        return (
-            f"{len(self.exchanged)} of {self.pairs} pairs of losses exchange places significantly{names}, {self.open} "
-            f"may do so by {self.margin:g} or more, and Kendall's tau is {self.tau:.2f}"
-        )
-
-
-def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection[Training] = ()) -> OrderKept:
-    """Test whether losses exchange places between choices, which have the same losses and boundings.
+    Refuted if a pair of losses exchanges places, confirmed if none does by the margin. The value is the smallest
+    Kendall's tau between the orders of two choices by means over all seeds, and the facts are the pairs that are shown
+    to exchange places, and the number of those that are neither shown to do so nor not to. With one seed, differences
+    between trainings are unknown.
 
     Args:
         choices: the rows of each choice.
@@ -230,7 +171,7 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
     if len(names) < 2:
         raise MissingEvidence(f"an order needs two losses, and the experiment has {len(names)}: add others to it")
     scores = [scores_of_runs(rows, metric, by=("loss", "bounding")) for rows in choices]
-    margin, unknown = smallest_effect(metric), {_SEPARATOR.join(one) for one in untuned}
+    unknown = {_SEPARATOR.join(one) for one in untuned}
     kept: dict[str, float] = {}
     exchanged: dict[str, float] = {}
     has_seeds = True
@@ -238,9 +179,9 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
         pairs = [each.pair(*both) for each in scores]
         for one in pairs:
             enough(len(one.units), f"with a score of {both[0]} and {both[1]}")
-        found, key = list(map(contrast, pairs)), " and ".join(both)
-        has_seeds = has_seeds and all(one.seeds > 1 for one in found)
-        tested = [] if unknown & set(both) else [one.estimate for one in found]
+        found, key = list(map(Contrast.of, pairs)), " and ".join(both)
+        margin, has_seeds = found[0].margin, has_seeds and all(one.seeds > 1 for one in found)
+        tested = [] if unknown & set(both) else found
         exchanged[key] = p_exchanged(tested) if tested else 1.0
         # All differences are below the margin, or all above minus the margin.
         below = max((one.p_below(margin) for one in tested), default=1.0)
@@ -250,7 +191,14 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
     shown = sorted((key for key in kept if by_p(1.0, exchanged[key]) != INCONCLUSIVE), key=lambda key: exchanged[key])
     undecided = sum(by_p(kept[key], exchanged[key]) == INCONCLUSIVE for key in kept)
     verdict = by_p(max(kept.values()), min(exchanged.values())) if has_seeds else INCONCLUSIVE
-    return OrderKept(len(kept), shown, undecided, verdict, margin, least_tau(choices, metric), has_seeds)
+    tau, first = least_tau(choices, metric), f" ({shown[0]})" if shown else ""
+    reason = f"a Kendall's tau of {tau:.2f} (with one seed, the effect of chance is unknown)"
+    if has_seeds:
+        reason = (
+            f"{len(shown)} of {len(kept)} pairs of losses exchange places significantly{first}, {undecided} may do so "
+            f"by {margin:g} or more, and Kendall's tau is {tau:.2f}"
+        )
+    return Ruling(verdict, {"exchanged": shown, "open": undecided}, tau, n=len(kept), reason=reason)
 
 
 def p_exchanged(of_choices: Sequence[Estimate]) -> float:

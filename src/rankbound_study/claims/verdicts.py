@@ -1,10 +1,10 @@
 """Verdicts on claims with their numbers, and the table of all, which everything else quotes."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 CONFIRMED, REFUTED, INCONCLUSIVE = "confirmed", "refuted", "inconclusive"
 NOT_TESTABLE = "not testable here"
 """The verdict on claims about data that are not available: MSLR-WEB10K's archive, VGG16's weights."""
-NOT_RUN = "not run"
-"""The verdict on claims whose runs the configuration leaves out."""
+NOT_RUN = "not run"  # the verdict on claims whose runs the configuration leaves out
 
 VERDICTS = (CONFIRMED, REFUTED, INCONCLUSIVE, NOT_TESTABLE, NOT_RUN)
 
@@ -33,66 +32,43 @@ class Untrained(MissingEvidence):
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A verdict and its basis.
-
-    Attributes:
-        verdict: one of `VERDICTS`.
-        reason: one plain sentence with the deciding numbers.
-        statistic: the meaning of `value`: `share of cells`, `mean nDCG, bounded minus unbounded`. Empty for theorems
-            that hold in every case.
-        value, low, high: the statistic and its 95 % interval; NaN where undefined.
-        n: the number of units (topics, pairs, cases).
-        shown_in: names of the tables and figures that show it, separated by spaces.
-        sample: the sample behind the difference that would decide an inconclusive claim, if there is one.
-    """
-
-    verdict: str
-    reason: str
-    statistic: str = ""
-    value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    n: int = 0
-    shown_in: str = ""
-    sample: "Sample | None" = None
-
-
-@dataclass(frozen=True)
 class Ruling:
-    """A verdict in numbers, which the sentences of the claim put into words.
+    """A verdict and its basis: in numbers, which the sentences of the claim put into words, or in words of its own.
 
     Attributes:
         verdict: one of `VERDICTS`.
         facts: what the sentences name.
-        value, low, high, n, sample: as in `Verdict`.
+        value, low, high: the statistic and its 95 % interval; NaN where undefined.
+        n: the number of units (topics, pairs, cases).
+        sample: the sample behind the difference that would decide an inconclusive claim, if there is one.
+        reason: one plain sentence with the deciding numbers; empty until the claim's own sentence is filled in.
+        statistic: the meaning of `value`: `share of cells`, `mean nDCG, bounded minus unbounded`. Empty for theorems
+            that hold in every case.
+        shown_in: names of the tables and figures that show it, separated by spaces.
     """
 
     verdict: str
-    facts: Mapping[str, object] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
     n: int = 0
     sample: "Sample | None" = None
+    reason: str = ""
+    statistic: str = ""
+    shown_in: str = ""
 
 
-Decider = TypeVar("Decider", bound=Callable[..., "Ruling | Verdict"])
+def some_trained(those: Collection[object], what: str) -> None:
+    """Raise Untrained if there are none of those that did train."""
+    if not those:
+        raise Untrained(f"No {what} trained on these data, so that no scores are left to compare")
 
 
-def entering(table: dict[str, Decider]) -> Callable[[str], Callable[[Decider], Decider]]:
-    """Return a decorator that takes a claim, and enters into a table the function that decides it."""
-
-    def of_claim(claim: str) -> Callable[[Decider], Decider]:
-        def enter(decider: Decider) -> Decider:
-            if claim in table:
-                raise ValueError(f"{claim} is decided twice: by {table[claim]} and by {decider}")
-            table[claim] = decider
-            return decider
-
-        return enter
-
-    return of_claim
+def enough(count: int, what: str) -> None:
+    """Raise MissingEvidence for fewer than two topics."""
+    if count < 2:
+        raise MissingEvidence(f"{quantity(count, 'topic')} {what}; a test takes two")
 
 
 def holds(condition: bool) -> str:
@@ -130,7 +106,7 @@ SOURCES = {
 """The source of a claim, by the first letter of its id."""
 
 
-def frame(decided: "Iterable[tuple[Claim, Verdict]]") -> pl.DataFrame:
+def frame(decided: "Iterable[tuple[Claim, Ruling]]") -> pl.DataFrame:
     """Return a table with a row per claim, in their order; undefined numbers are null.
 
     Inconclusive claims have the margin of their deciding difference, and the sample that would decide for it.

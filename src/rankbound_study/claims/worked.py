@@ -18,16 +18,14 @@ import polars as pl
 import rankbound as rb
 from rankbound_study.results.study_files import schema
 
-PERSISTENCE = 0.7
-"""Persistence of Table 2.3."""
+PERSISTENCE = 0.7  # persistence of Table 2.3
 
 ITEMS, RELEVANT = 9, 3  # sizes of the ideal and the worst order in tables 2.2 to 2.4
 GRADES = (3, 2, 3, 0, 1, 2)  # the list of Murphy's Table 9.3, from rank 1 down
 RELEVANCE = (1, 0, 1, 0, 1)  # Murphy's example of average precision (after eq. 9.127)
 EXACT = 1e-12  # largest difference from a printed fraction
 
-Entry = tuple[str, str, str, float]
-"""(part, row, quantity, ours)"""
+Entry = tuple[str, str, str, float]  # (part, row, quantity, ours)
 
 
 def worked_table(name: str) -> pl.DataFrame:

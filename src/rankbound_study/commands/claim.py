@@ -32,7 +32,7 @@ class _Asked(Evidence):
     """Evidence that notes what a claim asks it for; what was read for one claim is read again for another."""
 
     claim: str = ""
-    cells: set[tuple[str, int | None, str]] = field(default_factory=set, compare=False)
+    places: set[DataSet] = field(default_factory=set, compare=False)
     experiments_read: set[str] = field(default_factory=set, compare=False)
     compared: set[str] = field(default_factory=set, compare=False)
 
@@ -40,14 +40,14 @@ class _Asked(Evidence):
         if choice.get("study") == STUDY:
             self.compared.add(column.dataset)
         else:
-            self.cells.add((*column, HONEST))
+            self.places.add(column)
         return super().cell(column, **choice)
 
     def variants(self, experiment: str, column: DataSet, *, of_epochs: bool = False) -> dict[str, pl.LazyFrame]:
         found = super().variants(experiment, column, of_epochs=of_epochs)
         if found:
             self.experiments_read.add(experiment)
-            self.cells.add((*column, HONEST))
+            self.places.add(column)
         return found
 
 
@@ -82,10 +82,10 @@ def _needed(claim: Claim, evidence: Evidence, files: Sequence[Path]) -> dict[str
         deciders()[claim.id](asked)
     except (MissingEvidence, Untrained):
         # It would have asked for more: for the data sets that it is about.
-        if asked.cells and MOVIELENS in claim.datasets:
-            asked.cells.update((MOVIELENS, nsr, HONEST) for nsr in config["interactions"][MOVIELENS]["nsr"])
-        if asked.cells and MQ2008.split("-")[0] in claim.datasets:
-            asked.cells.add((MQ2008, None, HONEST))
+        if asked.places and MOVIELENS in claim.datasets:
+            asked.places.update(DataSet(MOVIELENS, nsr) for nsr in config["interactions"][MOVIELENS]["nsr"])
+        if asked.places and MQ2008.split("-")[0] in claim.datasets:
+            asked.places.add(DataSet(MQ2008, None))
     # Comparisons by the number of features are read as files, and by one claim alone.
     by_features = "number of features" in claim.how_to_test
     compared = [
@@ -98,16 +98,15 @@ def _needed(claim: Claim, evidence: Evidence, files: Sequence[Path]) -> dict[str
     boundings = {one for part in axes for one in part.get("boundings", config["boundings"])} | {UNBOUNDED}
     if not axes or asked.experiments_read:
         losses, boundings = set(config["losses"]), set(config["boundings"])
-    if not asked.cells and compared:
+    if not asked.places and compared:
         # Every study has a bounded half: here, one training job.
-        asked.cells.add((MQ2008, None, HONEST))
+        asked.places.add(DataSet(MQ2008, None))
         losses, boundings = {"nDCG"}, {UNBOUNDED}
-    ratios = sorted({nsr for _, nsr, _ in asked.cells if nsr is not None})
-    datasets = {dataset.split("-label")[0] for dataset, _, _ in asked.cells}
-    protocols = {protocol for _, _, protocol in asked.cells}
-    thresholds = sorted({int(name.split("-label")[1]) for name, _, _ in asked.cells if "-label" in name}, reverse=True)
+    ratios = sorted({nsr for _, nsr in asked.places if nsr is not None})
+    datasets = {dataset.split("-label")[0] for dataset, _ in asked.places}
+    thresholds = sorted({int(name.split("-label")[1]) for name, _ in asked.places if "-label" in name}, reverse=True)
     # Of an experiment, the data sets that the claim reads.
-    read = {dataset if nsr is None else f"{dataset}-nsr{nsr}" for dataset, nsr, _ in asked.cells}
+    read = {dataset if nsr is None else f"{dataset}-nsr{nsr}" for dataset, nsr in asked.places}
     varied = {
         name: {"datasets": [one for one in config["experiments"][name]["datasets"] if one in read]}
         for name in config["experiment"]
@@ -116,7 +115,7 @@ def _needed(claim: Claim, evidence: Evidence, files: Sequence[Path]) -> dict[str
     place = f"results/claims/{claim.id}"
     return {
         "pathvars": {"results": place, "logs": f"{place}/logs"},
-        "protocols": [one for one in config["protocols"] if one in protocols] or [HONEST],
+        "protocols": [HONEST],
         "datasets": [one for one in config["datasets"] if one in datasets],
         **({"interactions": {"movielens": {"nsr": ratios}}} if ratios else {}),
         **({"lists": {"mq2008": {"thresholds": thresholds}}} if thresholds else {}),

@@ -15,13 +15,7 @@ from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
 from rankbound_study.results.scores import names_pairs
 from rankbound_study.results.study_files import read_frame
-from rankbound_study.vocabulary import HONEST, SELECTIONS
-
-RUN_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
-"""Default metrics of a runs table: those that judge the losses."""
-
-PAIR_METRICS = ("PairAccuracy",)
-"""Default metrics of a runs table of pairs."""
+from rankbound_study.vocabulary import HONEST, JUDGED_BY, SELECTIONS
 
 KEYS = (
     *("study", "protocol", "dataset", "nsr_train", "nsr_test"),
@@ -29,20 +23,9 @@ KEYS = (
 )
 """Columns of the runs table that identify a run, except fold and seed."""
 
-RUNS_FILE = "runs.parquet"
-
-_OF_TRAINING = ("options", "loss", "bounding", "selection")
-"""Keys without meaning for a control, which is not trained and has the loss `none`."""
-
-_OF_LISTS = ("dataset", "nsr_test")
-"""Keys that identify the data of a topic's name."""
-
 _NUMBERS = ("nsr_train", "nsr_test", "fold", "seed")
-_SHOWN = 6
 
-Key = Mapping[str, Any]
-Choice = Mapping[str, str]
-"""Filters on the rows of a runs table."""
+Choice = Mapping[str, str]  # filters on the rows of a runs table
 
 
 class RunsPair(NamedTuple):
@@ -73,11 +56,13 @@ def compare_runs(
         a, b = (frame.filter(pl.col("protocol") == HONEST) for frame in (a, b))
     if "selection" not in given:
         # Each protocol's own choice of the epoch, if there are such runs.
-        usual = pl.col("selection") == pl.col("protocol").replace_strict(SELECTIONS, default="")
-        chosen = [frame.filter(usual | (pl.col("loss") == "none")) for frame in (a, b)]
+        own_choice = pl.col("selection") == pl.col("protocol").replace_strict(SELECTIONS, default="")
+        chosen = [frame.filter(own_choice | (pl.col("loss") == "none")) for frame in (a, b)]
         a, b = (own if len(own) else frame for own, frame in zip(chosen, (a, b), strict=True))
     cells, notes = matched(a, b, [key for key in given if a_only.get(key) != b_only.get(key)], same)
-    wanted = [str(metric(text)) for text in dict.fromkeys(metrics or (PAIR_METRICS if names_pairs(a) else RUN_METRICS))]
+    # By default those that judge the losses.
+    usual = ["PairAccuracy"] if names_pairs(a) else list(JUDGED_BY.values())
+    wanted = [str(metric(text)) for text in dict.fromkeys(metrics or usual)]
     known = [name for name, kind in a.schema.items() if kind == pl.Float64]
     for path, frame in zip(files, (a, b), strict=True):
         for name in wanted:
@@ -87,15 +72,13 @@ def compare_runs(
     for cell in cells:
         found = rows_of(cell.a, cell.b, wanted, settings, names_pairs(cell.a))
         rows += [replace(row, cell=label(cell, cells), key=cell.key) for row in found]
-    a_name, b_name = (_name(path, own, cells) for path, own in zip(files, ("a_key", "b_key"), strict=True))
-    return report_of(a_name, b_name, rows, settings, notes)
-
-
-def _name(path: Path, side: str, cells: Sequence[RunsPair]) -> str:
-    """Return the file, and the keys of this side that are the same in all cells."""
-    first, *others = (cell.key[side] for cell in cells)
-    fixed = [key for key, value in first.items() if key != "options" and all(one[key] == value for one in others)]
-    return ", ".join([str(path), *(f"{key} {first[key]}" for key in fixed)])
+    # A side's name is its file, and the keys that are the same in all cells.
+    names = []
+    for path, side in zip(files, ("a_key", "b_key"), strict=True):
+        first, *others = (cell.key[side] for cell in cells)
+        fixed = [key for key, value in first.items() if key != "options" and all(one[key] == value for one in others)]
+        names.append(", ".join([str(path), *(f"{key} {first[key]}" for key in fixed)]))
+    return report_of(names[0], names[1], rows, settings, notes)
 
 
 def read_runs(path: Path) -> pl.DataFrame:
@@ -104,7 +87,7 @@ def read_runs(path: Path) -> pl.DataFrame:
     Raises:
         DataError: there is no such table, or it violates its contract.
     """
-    file = path / RUNS_FILE if path.is_dir() else path
+    file = path / "runs.parquet" if path.is_dir() else path
     if not file.is_file():
         raise DataError(f"{file}: there is no such file; expected a runs table, or a results folder that holds one")
     return read_frame(file, "runs")
@@ -122,7 +105,7 @@ def parse_choice(texts: Sequence[str], flag: str) -> dict[str, str]:
     return choice
 
 
-def selected(runs: pl.DataFrame, choice: Key, name: str) -> pl.DataFrame:
+def selected(runs: pl.DataFrame, choice: Mapping[str, Any], name: str) -> pl.DataFrame:
     """Return the rows with the values of `choice`; if there are none, a ConfigError lists the existing values."""
     for key, value in choice.items():
         is_number = key in _NUMBERS and str(value).lstrip("-").isdigit()
@@ -146,12 +129,13 @@ def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same: bool) 
     """
     a_keys, b_keys = (frame.select(KEYS).unique().sort(KEYS, nulls_last=False).to_dicts() for frame in (a, b))
     untrained = any(all(one["loss"] == "none" for one in keys) for keys in (a_keys, b_keys))
-    apart = [*apart, *(_OF_TRAINING if untrained and "model" in apart else ())]
+    # A control is not trained, and has the loss `none`.
+    apart = [*apart, *(("options", "loss", "bounding", "selection") if untrained and "model" in apart else ())]
     values = {key: tuple({one[key] for one in keys} for keys in (a_keys, b_keys)) for key in KEYS}
     free = [
         key
         for key, (ours, theirs) in values.items()
-        if key in apart or (key not in _OF_LISTS and 1 in (len(ours), len(theirs)) and not ours & theirs)
+        if key in apart or (key not in ("dataset", "nsr_test") and 1 in (len(ours), len(theirs)) and not ours & theirs)
     ]
     joined = [key for key in KEYS if key not in free]
     pairs = [
@@ -159,7 +143,11 @@ def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same: bool) 
         for one, other in product(a_keys, b_keys)
         if all(one[key] == other[key] for key in joined) and not (same and one == other)
     ]
-    differences = [text for key in joined if (text := _difference(key, *values[key]))]
+    differences = []
+    for key in joined:
+        only = [(name, one - other) for name, one, other in zip("AB", values[key], values[key][::-1], strict=True)]
+        texts = [f"only {name} has {_shown(sorted(map(str, found)))}" for name, found in only if found]
+        differences += [f"{key}: {', '.join(texts)}"] if texts else []
     if not pairs and same and not free:
         raise ConfigError(
             "A and B are the same runs: choose what separates them, such as --a bounding=none --b bounding=min-max"
@@ -171,14 +159,14 @@ def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same: bool) 
             + ": choose with --a KEY=VALUE and --b KEY=VALUE"
         )
 
-    def rows(frame: pl.DataFrame, key: Key) -> pl.DataFrame:
+    def rows(frame: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
         return frame.filter(*(pl.col(name).eq_missing(pl.lit(key[name], dtype=frame.schema[name])) for name in KEYS))
 
     cells = []
     for one, other in pairs:
         parts = {"common": (one, joined), "a_key": (one, free), "b_key": (other, free)}
-        key = {part: {name: of[name] for name in names} for part, (of, names) in parts.items()}
-        cells.append(RunsPair(key, rows(a, one), rows(b, other)))
+        keys = {part: {name: of[name] for name in names} for part, (of, names) in parts.items()}
+        cells.append(RunsPair(keys, rows(a, one), rows(b, other)))
     return cells, [f"left out: {text}" for text in differences]
 
 
@@ -186,7 +174,7 @@ def label(cell: RunsPair, cells: Sequence[RunsPair]) -> str:
     """Label a cell among others: varying values that A and B share, and `A's vs B's` where theirs differ."""
     shared, ours, theirs = (
         [
-            _text(key, value)
+            "" if value is None else f"NSR {value}" if key.startswith("nsr") else str(value)
             for key, value in cell.key[part].items()
             if any(one.key[part][key] != value for one in cells)
         ]
@@ -198,15 +186,5 @@ def label(cell: RunsPair, cells: Sequence[RunsPair]) -> str:
     return ", ".join(filter(None, [*shared, versus]))
 
 
-def _difference(key: str, ours: set[Any], theirs: set[Any]) -> str:
-    named = (("A", ours - theirs), ("B", theirs - ours))
-    only = [f"only {name} has {_shown(sorted(map(str, values)))}" for name, values in named if values]
-    return f"{key}: {', '.join(only)}" if only else ""
-
-
-def _text(key: str, value: Any) -> str:
-    return "" if value is None else f"NSR {value}" if key in _NUMBERS[:2] else str(value)
-
-
 def _shown(values: Sequence[Any]) -> str:
-    return ", ".join(map(str, values[:_SHOWN])) + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "")
+    return ", ".join(map(str, values[:6])) + (f" and {len(values) - 6} more" if len(values) > 6 else "")

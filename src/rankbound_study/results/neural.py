@@ -35,18 +35,12 @@ PAIR_ACCURACY = "PairAccuracy"
 
 FAMILIES = ("rank", "regression", "classification")
 CONTROLS = ("random", "oracle")
-CONTROL = "control"
-"""The family of random order and oracle."""
-
-AS_PRINTED = "-as-printed"
-"""Suffix of methods that are trained with the optimiser, rate and batches of the paper."""
+CONTROL = "control"  # the family of random order and oracle
+AS_PRINTED = "-as-printed"  # suffix of methods that are trained with the optimiser, rate and batches of the paper
 
 FEATURES_TABLE = "table_neural_features"
 """The table of scores by the number of features, of the comparisons with `feature_counts`."""
 
-
-_PRINTED_LABEL = 2
-"""Smallest label of a web query's documents that the paper treats as relevant."""
 
 _FACES, _FEATURES, _GRADED = "aaf", "vgg16", "-graded"
 
@@ -67,8 +61,8 @@ class Printed:
         return f"table_neural_{self.number}"
 
     def is_on(self, dataset: str) -> bool:
-        """Check that a data set is that of the printed scores, in the paper's reading of its labels."""
-        return dataset == f"{self.dataset.lower()}-label{_PRINTED_LABEL}"
+        """Check that a data set is that of the printed scores, where labels of 2 and more are relevant."""
+        return dataset == f"{self.dataset.lower()}-label2"
 
     @property
     def of_faces(self) -> bool:
@@ -115,13 +109,10 @@ def data_set_title(name: str) -> str:
     return f"synthetic stand-in for {title}" if real != name else title
 
 
-NETWORKS = ("mlp", "cnn")
-"""Models that are networks; others are linear or trees."""
+NETWORKS = ("mlp", "cnn")  # models that are networks; others are linear or trees
 
-_BY_VALIDATION = "validation"
 _KEY = ("study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic")
-FAMILY_NAMES = {"class": "classification", "reg": "regression"}
-"""Family by its name in runs, where the names differ."""
+FAMILY_NAMES = {"class": "classification", "reg": "regression"}  # family by its name in runs, where the names differ
 
 SCORE_COLUMNS = schema(
     "text: dataset family method; flag: network; int: features; text: metric; float: ours low high; int: n"
@@ -162,7 +153,7 @@ def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFram
     columns = [*_KEY, "n", "p", "epoch", *metrics]
     scan = scan_runs(path, columns)
     control = pl.col("model").is_in(CONTROLS) & (pl.col("loss") == "none")
-    trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == _BY_VALIDATION) & _sees(every=True)
+    trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == "validation") & _sees(every=True)
     frame = scan.filter(trained | control).select(columns).collect()
     names = [name for name in frame["dataset"].unique().sort() if table_of(name) == table]
     # Where all methods see moved pictures or some features alone, controls have nothing beside them.
@@ -189,7 +180,7 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
     """
     scan = scan_runs(path, [*_KEY, table.metric])
     sees = _sees(every=False) | (_sees(every=True) & (width is not None))
-    chosen = (pl.col("study") == STUDY) & (pl.col("selection") == _BY_VALIDATION) & sees
+    chosen = (pl.col("study") == STUDY) & (pl.col("selection") == "validation") & sees
     frame = scan.filter(chosen).select(*_KEY, table.metric).collect()
     of_table = [name for name in frame["dataset"].unique() if table_of(name) == table]
 
@@ -247,13 +238,10 @@ class MethodMeans:
         _, low, high = self._around(self.values[method])
         return (low, high) if self.faces is None else (max(low, 0.0), min(high, 1.0))
 
-    def difference(self, method: int, other: int) -> tuple[float, float, float]:
-        """Return the mean difference of two methods, with its 95 % interval."""
-        return self._around(self.values[method] - self.values[other])
-
-    def p_value(self, method: int, other: int) -> float:
-        """Return the two-sided p-value of equal means of two methods."""
-        return p_value_of_mean(self.values[method] - self.values[other], self.faces)
+    def difference(self, method: int, other: int) -> tuple[float, float, float, float]:
+        """Return the mean difference of two methods, its 95 % interval and the two-sided p-value of equal means."""
+        values = self.values[method] - self.values[other]
+        return *self._around(values), p_value_of_mean(values, self.faces)
 
     def combination(self, weights: Floats) -> tuple[float, float, float, float]:
         """Return the weighted sum of all methods' means, its 95 % interval and the two-sided p-value of a zero sum."""
@@ -324,7 +312,10 @@ def feature_results(
             lists = pl.struct("fold", "topic").filter(pl.col(table.metric).is_not_null()).n_unique().alias("n")
             found = own.group_by("run").agg(pl.col(_OF_RUN).first(), lists).to_dicts()
             seeds = {"n_seeds": own.group_by("run", "fold").agg(pl.col("seed").n_unique())["seed"].min()}
-            for run in sorted(found, key=_place):
+            # By family, networks first, then by method and number of features.
+            for run in sorted(
+                found, key=lambda of: (FAMILIES.index(of["family"]), not of["network"], of["method"], of["features"])
+            ):
                 run |= {"place": names.index(run["run"]), "validation": validation.get(run["run"])}
                 low, high = means.interval(run["place"])
                 ours = {"ours": float(means.means[run["place"]]), "low": low, "high": high, "n": run["n"]}
@@ -335,11 +326,6 @@ def feature_results(
     return FeatureResults(
         pl.DataFrame(scores, schema=SCORE_COLUMNS, orient="row"), pl.DataFrame(gaps, schema=GAP_COLUMNS, orient="row")
     )
-
-
-def _place(run: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Sort runs by family, networks first, then by method and number of features."""
-    return FAMILIES.index(run["family"]), not run["network"], run["method"], run["features"]
 
 
 def _gaps(epochs: Path, dataset: str, ran: Sequence[Mapping[str, Any]], means: MethodMeans) -> Iterator[dict[str, Any]]:
@@ -354,7 +340,14 @@ def _gaps(epochs: Path, dataset: str, ran: Sequence[Mapping[str, Any]], means: M
         kinds = [[run for run in there if run["network"] == network] for network in (True, False)]
         if not all(kinds) or {run["method"] for run in there} != methods:
             continue
-        network, other = (_best(epochs, dataset, kind) for kind in kinds)
+        best = []
+        for by_name in ({run["run"]: run for run in kind} for kind in kinds):
+            scores = {name: run["validation"] for name, run in by_name.items() if run["validation"] is not None}
+            if (name := best_of(sorted(by_name), scores)) is None:
+                lacking = f"no validation scores of {', '.join(sorted(by_name))} on {dataset}"
+                raise DataError(f"{epochs}: {lacking}, which decide which one is the best")
+            best.append(by_name[name])
+        network, other = best
         weights[features] = np.zeros(len(means.means))
         weights[features][[network["place"], other["place"]]] = 1, -1
         names = {"family": network["family"], "network": network["method"], "other": other["method"]}
@@ -365,16 +358,6 @@ def _gaps(epochs: Path, dataset: str, ran: Sequence[Mapping[str, Any]], means: M
         trend = slope @ np.array(list(weights.values()))
         names = {"dataset": dataset, "family": ran[0]["family"]}
         yield dict.fromkeys(GAP_COLUMNS) | names | _tested(means, trend)
-
-
-def _best(epochs: Path, dataset: str, runs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    by_name = {run["run"]: run for run in runs}
-    scores = {name: run["validation"] for name, run in by_name.items() if run["validation"] is not None}
-    best = best_of(sorted(by_name), scores)
-    if best is None:
-        lacking = f"no validation scores of {', '.join(sorted(by_name))} on {dataset}"
-        raise DataError(f"{epochs}: {lacking}, which decide which one is the best")
-    return by_name[best]
 
 
 def _tested(means: MethodMeans, weights: Floats) -> dict[str, float]:
@@ -408,9 +391,6 @@ GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
 """Groups of age differences, in years, with their own accuracy; only pairs more than 5 years apart are drawn."""
 
 AGE_GAP_COLUMNS = schema("text: method; int: from_years to_years n; float: accuracy low high")
-
-_CONSTANT = 1e-12
-"""A variance below this share of the mean square is that of a constant."""
 
 READINGS = ("BothRight", "SameLabel", "BothWrong", "Ties")
 """Shares of pairs. A classifier labels a face "older" if that is more likely than not: both labels are right, equal or
@@ -519,7 +499,7 @@ def r_squared(predicted: Floats, true: Floats, resamples: int = RESAMPLES, seed:
     def explained(missed: Any, centred: Any, squares: Any) -> Any:
         """Return R^2 from means over units; NaN for constant true values."""
         variance = squares - centred**2
-        varies = variance > _CONSTANT * squares
+        varies = variance > 1e-12 * squares  # else that of a constant
         return 1 - np.divide(missed, variance, out=np.full(np.shape(variance), np.nan), where=varies)
 
     def of_units(*sample: Any, axis: int = -1) -> Any:

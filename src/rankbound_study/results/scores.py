@@ -48,8 +48,7 @@ _KEY = ("study", "model", "options", "dataset", "nsr_test", "loss", "bounding", 
 SYSTEM = ("variant", "model", "loss", "bounding")
 """What distinguishes two systems on a data set; `variant` is empty for the study's own settings."""
 
-METRICS = tuple(JUDGED_BY.values())
-"""The metrics of every system, whichever of them judges its loss."""
+METRICS = tuple(JUDGED_BY.values())  # the metrics of every system, whichever of them judges its loss
 
 _DATA = ("dataset", "nsr_test")
 
@@ -73,12 +72,6 @@ class RunsChoice:
         return cls(**options)
 
 
-THESIS_DATA_SETS = (
-    *(DataSet("movielens", nsr) for nsr in (1, 2, 3)),
-    *(DataSet(f"mq2008-label{label}", None) for label in (1, 2)),
-)
-
-
 def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, controls: bool = False) -> pl.DataFrame:
     """Read rows of the runs table for one protocol: key columns, n, p and the metrics; NaN becomes null.
 
@@ -98,8 +91,14 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
         wanted &= pl.col("study") == choice.study
     # Sorting here and grouping with maintain_order fix the order of sums, so means agree to the last digit.
     frame = scan.filter(wanted).select(columns).collect().sort(_KEY).with_columns(pl.col(list(metrics)).fill_nan(None))
-    if not controls:
-        _refuse_mixtures(path, frame)
+    cell = ["dataset", "nsr_test", "loss", "bounding"]
+    for key in () if controls else ("study", "model", "options"):
+        counts = frame.group_by(cell).agg(pl.col(key).unique().sort())
+        for *where, values in counts.filter(pl.col(key).list.len() > 1).sort(cell).rows():
+            several = f"runs of several values of {key}: {', '.join(values)}"
+            choice_of_study = f'choose one with --options \'{{"study": "{values[0]}"}}\''
+            remedy = choice_of_study if key == "study" else "collect only one of them"
+            raise DataError(f"{path}: the cell {' / '.join(map(str, where))} holds {several}; {remedy}")
     return frame
 
 
@@ -112,7 +111,8 @@ def chosen_trainings(runs: Path, epochs: Path | None, choice: RunsChoice) -> pl.
 def data_sets(frame: pl.DataFrame) -> list[DataSet]:
     """Return the data sets of the frame in the fixed order; those of the thesis if the frame is empty."""
     pairs = frame.select("dataset", "nsr_test").unique().rows()
-    return sorted(map(DataSet._make, pairs), key=lambda data_set: data_set.place) or list(THESIS_DATA_SETS)
+    of_thesis = *(("movielens", nsr) for nsr in (1, 2, 3)), ("mq2008-label1", None), ("mq2008-label2", None)
+    return sorted(map(DataSet._make, pairs or of_thesis), key=lambda data_set: data_set.place)
 
 
 def place(name: str, known: Sequence[str]) -> tuple[int, str]:
@@ -264,17 +264,6 @@ def names_pairs(frame: pl.DataFrame) -> bool:
     return bool((frame["n"] == 2).all()) and bool((frame["topic"].str.count_matches(" ") == 1).all())
 
 
-def _refuse_mixtures(path: Path, frame: pl.DataFrame) -> None:
-    cell = ["dataset", "nsr_test", "loss", "bounding"]
-    remedies = {"study": 'choose one with --options \'{{"study": "{}"}}\''}
-    for key in ("study", "model", "options"):
-        counts = frame.group_by(cell).agg(pl.col(key).unique().sort())
-        for *where, values in counts.filter(pl.col(key).list.len() > 1).sort(cell).rows():
-            several = f"runs of several values of {key}: {', '.join(values)}"
-            remedy = remedies.get(key, "collect only one of them").format(values[0])
-            raise DataError(f"{path}: the cell {' / '.join(map(str, where))} holds {several}; {remedy}")
-
-
 def _with_variant(runs: pl.LazyFrame, study: str) -> pl.LazyFrame:
     """Select a study's honest runs; `variant` is empty for those with its own settings."""
     own = (pl.col("study") == study) | pl.col("study").str.starts_with(f"{study}{VARIANT}")
@@ -295,26 +284,18 @@ A plain gradient step of this size is lost to rounding beside parameters of 0.1 
 STILL = 0.001
 """Largest change of a metric, in its unit, and of the training loss, as a share, of a model that does not change."""
 
-SHARE = 0.05
-"""Largest share of the best gain over a random ordering that counts as none."""
+SHARE = 0.05  # largest share of the best gain over a random ordering that counts as none
+ERRORS = 3.0  # number of standard errors within which a gain counts as none
 
-ERRORS = 3.0
-"""Number of standard errors within which a gain counts as none."""
+CAUSES = VANISHING, UNCHANGED, AT_RANDOM = ("vanishing gradient", "no change", "random order")
 
-VANISHING, UNCHANGED, AT_RANDOM = "vanishing gradient", "no change", "random order"
-CAUSES = (VANISHING, UNCHANGED, AT_RANDOM)
-
-UNTRAINED = (pl.col("n_untrained") > 0).fill_null(value=False)
-"""A cell of a table with trainings that did not train."""
-
-MARK = "†"
-"""The mark of a score with trainings that did not train."""
+UNTRAINED = (pl.col("n_untrained") > 0).fill_null(value=False)  # a cell of a table with trainings that did not train
+MARK = "†"  # the mark of a score with trainings that did not train
 
 JOB = ("study", "protocol", "dataset", "nsr_train", "nsr_test", "model", "options", "loss", "bounding")
 TRAINING = (*JOB, "fold", "seed")
 
-_NUMBERS = {"nsr_train": pl.Int8, "nsr_test": pl.Int8, "fold": pl.Int8, "seed": pl.Int16}
-_TYPES = {name: _NUMBERS.get(name, pl.String) for name in TRAINING}
+_TYPES = dict.fromkeys(JOB, pl.String) | dict.fromkeys(("nsr_train", "nsr_test", "fold"), pl.Int8) | {"seed": pl.Int16}
 
 _LIST = ("dataset", "nsr_test", "fold", "topic")
 _SAME_LISTS = ("protocol", "dataset", "nsr_test", "few", "judge")
@@ -338,11 +319,24 @@ def read_trainings(*files: tuple[Path | None, Path | None], protocol: str = "") 
     steps = [_stuck(_scan(epochs, protocol)) for _, epochs in known if epochs is not None]
     if not gains:
         return pl.DataFrame(schema={**_TYPES, "gain": pl.Float64, "cause": pl.String})
-    table = _at_random(pl.concat(gains, how="diagonal_relaxed"))
+    table = pl.concat(gains, how="diagonal_relaxed")
+    # The largest gain of any job on the same lists.
+    best = (
+        table.drop_nulls("job_error")
+        .sort("job_gain", descending=True, maintain_order=True)
+        .group_by(_SAME_LISTS, maintain_order=True)
+        .agg(pl.col("job_gain").first().alias("best"), pl.col("job_error").first().alias("best_error"))
+    )
+    half, informative = pl.col("best") / 2, pl.col("best") > ERRORS * pl.col("best_error")
+    gain, of_job = pl.col("gain").abs(), pl.col("job_gain").abs()
+    alone = informative & (gain <= SHARE * pl.col("best")) & (ERRORS * pl.col("error") <= half)
+    jointly = (of_job <= ERRORS * pl.col("job_error")) & (~informative | (of_job <= half))
+    table = table.join(best, on=_SAME_LISTS, how="left", nulls_equal=True)
     none_stuck = table.select(*TRAINING, pl.lit(None, pl.String).alias("stuck")).clear()
     stuck = pl.concat([none_stuck, *steps], how="vertical_relaxed")
     table = table.join(stuck, on=TRAINING, how="left", nulls_equal=True)
-    cause = pl.coalesce("stuck", pl.when("at_random").then(pl.lit(AT_RANDOM))).alias("cause")
+    # Null where a gain or its error is unknown.
+    cause = pl.coalesce("stuck", pl.when(alone | jointly).then(pl.lit(AT_RANDOM))).alias("cause")
     return table.select(*TRAINING, "gain", cause).sort(TRAINING)
 
 
@@ -368,7 +362,10 @@ def _scan(path: Path, protocol: str) -> pl.LazyFrame:
 
 
 def _gains(runs: pl.LazyFrame, random: Sequence[pl.LazyFrame]) -> Iterator[pl.DataFrame]:
-    """Yield, by metric, the gain of every training over a random ordering, and that of its job, with their errors."""
+    """Yield, by metric, the mean gain of every training over a random ordering, and that of its job over topics.
+
+    Beside both stand their standard errors.
+    """
     columns = runs.collect_schema().names()
     picked = pl.col("selection") == pl.col("protocol").replace(SELECTIONS)
     trained = runs.filter(picked, pl.col("loss") != "none")
@@ -384,7 +381,11 @@ def _gains(runs: pl.LazyFrame, random: Sequence[pl.LazyFrame]) -> Iterator[pl.Da
     for (judge,), own in judged.group_by("judge", maintain_order=True):
         rows = trained.join(own.lazy(), on=["options", "loss"], how="inner", nulls_equal=True)
         if judge in columns:
-            yield _of_metric(_lists(rows, str(judge), random))
+            lists, job = _lists(rows, str(judge), random), [*JOB, "judge", "few"]
+            topics = lists.group_by(*job, "topic", maintain_order=True).agg(pl.col("gain").mean())
+            of_jobs = topics.group_by(job, maintain_order=True).agg(*_mean_and_error("job_"))
+            of_trainings = lists.group_by(*job, "fold", "seed", maintain_order=True).agg(*_mean_and_error(""))
+            yield of_trainings.join(of_jobs, on=job, how="left", nulls_equal=True)
         else:
             unknown = (pl.lit(None, pl.Float64).alias(name) for name in ("gain", "error", "job_gain", "job_error"))
             yield rows.select(*TRAINING, "judge", "few").unique().with_columns(*unknown).collect()
@@ -411,35 +412,10 @@ def _lists(trained: pl.LazyFrame, metric: str, random: Sequence[pl.LazyFrame]) -
     return rows.with_columns((pl.col("score") - expected).fill_nan(None).alias("gain"))
 
 
-def _of_metric(lists: pl.DataFrame) -> pl.DataFrame:
-    """Return the mean gain of every training, and of its job over topics, with their standard errors."""
-    job = [*JOB, "judge", "few"]
-    topics = lists.group_by(*job, "topic", maintain_order=True).agg(pl.col("gain").mean())
-    of_jobs = topics.group_by(job, maintain_order=True).agg(*_mean_and_error("job_"))
-    own = lists.group_by(*job, "fold", "seed", maintain_order=True).agg(*_mean_and_error(""))
-    return own.join(of_jobs, on=job, how="left", nulls_equal=True)
-
-
 def _mean_and_error(prefix: str) -> Iterator[pl.Expr]:
     gain = pl.col("gain")
     yield gain.mean().alias(f"{prefix}gain")
     yield (gain.std() / gain.count().sqrt()).alias(f"{prefix}error")
-
-
-def _at_random(gains: pl.DataFrame) -> pl.DataFrame:
-    """Add the column `at_random`; null where a gain or its error is unknown."""
-    best = (
-        gains.drop_nulls("job_error")
-        .sort("job_gain", descending=True, maintain_order=True)
-        .group_by(_SAME_LISTS, maintain_order=True)
-        .agg(pl.col("job_gain").first().alias("best"), pl.col("job_error").first().alias("best_error"))
-    )
-    half, informative = pl.col("best") / 2, pl.col("best") > ERRORS * pl.col("best_error")
-    gain, of_job = pl.col("gain").abs(), pl.col("job_gain").abs()
-    alone = informative & (gain <= SHARE * pl.col("best")) & (ERRORS * pl.col("error") <= half)
-    jointly = (of_job <= ERRORS * pl.col("job_error")) & (~informative | (of_job <= half))
-    joined = gains.join(best, on=_SAME_LISTS, how="left", nulls_equal=True)
-    return joined.with_columns((alone | jointly).alias("at_random"))
 
 
 def _stuck(epochs: pl.LazyFrame) -> pl.DataFrame:

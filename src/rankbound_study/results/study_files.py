@@ -24,7 +24,6 @@ _DAMAGE = (
     pl.exceptions.PolarsError,
 )
 
-
 _KINDS = {"text": pl.String(), "int8": pl.Int8(), "int": pl.Int64(), "float": pl.Float64(), "flag": pl.Boolean()}
 
 

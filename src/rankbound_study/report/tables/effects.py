@@ -80,10 +80,10 @@ MEANS = Layout.of(
 @of_evidence
 def make_effects(evidence: Evidence) -> TableFiles:
     """Return the effects of all cells and their means."""
-    found = effects.effects(evidence)
+    found = effects.Effects(evidence)
     return TableFiles(
-        effects.cells_table(found),
-        beside={"_means.csv": effects.means_table(found), "_replicas.csv": effects.replicas_table(evidence)},
+        found.cells_table(),
+        beside={"_means.csv": found.means_table(), "_replicas.csv": effects.replicas_table(evidence)},
     )
 
 
@@ -120,7 +120,8 @@ def make_law(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFil
     """Return the tables of a study; without cells they have no rows."""
     instances = {DataSet(one.dataset, one.nsr): one for one in map(read_instances, files.instances)}
     found = law.law(evidence_of(files, study), instances)
-    beside = {"_lines.csv": law.lines_table(found), "_predictions.csv": law.predictions_table(found)}
+    lines = pl.DataFrame(found.lines, schema=law.LINE_COLUMNS)
+    beside = {"_lines.csv": lines, "_predictions.csv": law.predictions_table(found)}
     return TableFiles(law.cells_table(found), beside=beside)
 
 

@@ -110,8 +110,7 @@ def neural_table(
             rows += _rows(own, metric, methods, means, places, methods.index(best))
             # Without correction: claims adjust their own.
             for one, other in combinations(places, 2) if metric == table.metric else ():
-                numbers = *means.difference(one, other), means.p_value(one, other)
-                comparisons.append((dataset, metric, methods[one], methods[other], *numbers))
+                comparisons.append((dataset, metric, methods[one], methods[other], *means.difference(one, other)))
         rows += [] if own_pairs is None else _readings(own, own_pairs)
     for own in [] if pairs is None else pairs.partition_by("dataset", maintain_order=True):
         gaps.append(neural.by_gap(own).select(pl.lit(own["dataset"][0]).alias("dataset"), pl.all()))
@@ -128,12 +127,12 @@ def _rows(
     best: int,
 ) -> Iterator[dict[str, Any]]:
     others = [place for place in trained if place != best and math.isfinite(means.means[place])]
-    p_values = [means.p_value(place, best) for place in others]
-    adjusted = dict(zip(others, zip(p_values, corrected(p_values), strict=True), strict=True))
+    tested = {place: means.difference(place, best) for place in others}
+    adjusted = dict(zip(others, corrected([p_value for *_, p_value in tested.values()]), strict=True))
     for place, method in enumerate(methods):
         row = _facts(frame, method, metric, float(means.means[place]), *means.interval(place))
         if place in adjusted:
-            numbers = *means.difference(place, best), *adjusted[place]
+            numbers = *tested[place], adjusted[place]
             row |= dict(zip((*_DIFFERENCE, "p_value", "p_holm"), numbers, strict=True))
         yield row
 

@@ -213,7 +213,7 @@ def _found(read: Callable[..., T], *arguments: Any, **options: Any) -> T | None:
 
 def _experiment(evidence: Evidence, name: str, column: DataSet) -> Iterator[dict[str, object]]:
     whole = evidence.of_all_trainings()
-    every, trained = (_found(variants, one, name, column, with_usual=False) or {} for one in (whole, evidence))
+    every, trained = (_found(variants, one, name, column) or {} for one in (whole, evidence))
     for variant, rows in every.items():
         kept = _by_bounding(trained[variant]) if variant in trained else {}
         for bounding, own in _by_bounding(rows).items():
