@@ -403,6 +403,7 @@ def rank_sums(orders: RandomOrders) -> Floats:
     while known < period // 2:
         length = min(length, period // 2 - known)
         if orders.is_uniform:
+            # The centred function, by the logarithms of its sines at half the frequencies.
             half, large = pi * (np.arange(known, known + length) + 0.5) / period, max(orders.p, orders.n - orders.p)
             factor = np.arange(1.0, orders.n - large + 1.0)[:, None]
             above, below = np.sin((large + factor) * half), np.sin(factor * half)
