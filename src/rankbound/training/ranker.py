@@ -396,9 +396,9 @@ class Ranker:
             ValueError: as `score`, or another value of `unknown`.
         """
         if not isinstance(lists, Qrels):
-            missing = "refuse" if self.encoding.missing == "refuse" else "keep"
+            kept = "refuse" if self.encoding.missing == "refuse" else "keep"
             own = dict[str, Any](features=self.feature_names, categorical=list(self.encoding.categories))
-            lists = read_lists(lists, **columns, **own, labelled=None, missing_features=missing)
+            lists = read_lists(lists, **columns, **own, labelled=None, missing_features=kept)
         elif columns:
             raise ValueError(f"{next(iter(columns))}: found beside judged lists, whose columns were named when read")
         if self.vocabulary is None:

@@ -211,7 +211,7 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Ruling:
             error = float(any(score >= own for place, score in enumerate(scores) if place != true))
             # From 0; ties count against the item (Murphy eq. 9.132).
             rank = (torch.tensor(scores) >= own).sum() - 1
-            cases.append(float(warp_penalty(rank, "constant", 1, _LONGEST)) == error)
+            cases.append(float(warp_penalty(rank, "constant", 1, len(scores))) == error)
     ran = [columns[0] for dataset in (MQ2008, MOVIELENS) if (columns := varied.columns_of(evidence, "warp", dataset))]
     if not ran:
         raise MissingEvidence("the experiment warp did not run: see experiments in config.yaml")

@@ -36,13 +36,6 @@ NAMED = ("study", "protocol", "model", "loss", "bounding", "selection")
 """The keys that distinguish the runs of a data set, besides the seed, in the order of their names."""
 
 
-class Exported(NamedTuple):
-    """A row per run file, and each list's largest difference of a metric to the study's own."""
-
-    index: pl.DataFrame
-    gaps: npt.NDArray[np.float64]
-
-
 class Kept(NamedTuple):
     """One training's scores in all its folds: the file that holds them, and their key and seed."""
 
@@ -58,8 +51,12 @@ class Kept(NamedTuple):
         return frame.filter(*same, pl.col("fold").is_in(self.folds))
 
 
-def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], space: str | None = None) -> Exported:
+def export(
+    results: Path, data: Path, out: Path, choice: Mapping[str, str], space: str | None = None
+) -> tuple[pl.DataFrame, npt.NDArray[np.float64]]:
     """Write the chosen runs of `results`, whose test lists are in `data`, into the new folder `out`.
+
+    Returns a row per run file, and each list's largest difference of a metric to the study's own.
 
     Runs on the same test lists share a folder and its qrels. A training's folds form one run if no topic is in two of
     them. If topics recur (users), each fold has a separate folder: its runs and qrels use the topics' own names, and no
@@ -92,7 +89,7 @@ def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], spac
                     progress.update(len(some))
         index = pl.DataFrame(writer.rows, infer_schema_length=None)
         write_text(folder / INDEX, index.write_csv())
-    return Exported(index, np.concatenate(writer.gaps))
+    return index, np.concatenate(writer.gaps)
 
 
 def runs_file(kept: Kept) -> Path:
