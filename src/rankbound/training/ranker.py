@@ -397,8 +397,8 @@ class Ranker:
         """
         if not isinstance(lists, Qrels):
             kept = "refuse" if self.encoding.missing == "refuse" else "keep"
-            own = dict[str, Any](features=self.feature_names, categorical=list(self.encoding.categories))
-            lists = read_lists(lists, **columns, **own, labelled=None, missing_features=kept)
+            names = dict[str, Any](features=self.feature_names, categorical=list(self.encoding.categories))
+            lists = read_lists(lists, **columns, **names, labelled=None, missing_features=kept)
         elif columns:
             raise ValueError(f"{next(iter(columns))}: found beside judged lists, whose columns were named when read")
         if self.vocabulary is None:
