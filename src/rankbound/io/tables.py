@@ -27,7 +27,7 @@ from rankbound.errors import DataError
 from rankbound.io import text_files
 from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, repeated
-from rankbound.io.models import check_memory, damage
+from rankbound.io.models import check_memory, damage, memory_bytes
 from rankbound.io.packed import vectors, whole_topics
 from rankbound.io.table_columns import (
     WAYS,
@@ -418,6 +418,14 @@ class TableStream:
             if self._file.types[name] == pl.String:
                 refuse(self._file.batches([name]), name, ways)
         self._row_bytes = 4 * len(self.feature_names) + 32
+        topic = int(np.argmax(self._topics.sizes))
+        size, memory = self._topics.sizes[topic], memory_bytes()
+        if size * self._row_bytes > memory:
+            raise DataError(
+                f"{path}: topic {list(self._topics.numbers)[topic]!r} has {size} rows, which need "
+                f"{size * self._row_bytes / 2**30:.0f} GiB at least, and this machine has {memory / 2**30:.0f}: look "
+                "for a column of topics with more names"
+            )
 
     @property
     def doubtful(self) -> dict[str, str]:
