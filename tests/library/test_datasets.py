@@ -109,7 +109,7 @@ def test_sizes_features_and_limits_are_checked(
         rb.datasets.load("planted", tmp_path / "data", mirror=mirror)[0]
     with monkeypatch.context() as patch:
         patch.setattr("rankbound.datasets.MEMBER_BYTES", 104)
-        with pytest.raises(SourceError, match=r"S1.txt would have 2\d\d bytes, expected at most 104\."):
+        with pytest.raises(SourceError, match=r"S1.txt would have 2\d\d bytes, expected at most 104 "):
             rb.datasets.load("planted", tmp_path / "data", mirror=mirror)[0]
     del row["content"], row["sizes"]
     (tmp_path / "loose").mkdir()

@@ -13,6 +13,7 @@ from test_train_job import train as train_job
 
 import rankbound as rb
 from rankbound.bounds.extremes import Facts
+from rankbound.bounds.orders import Profile
 from rankbound.bounds.score_distribution import score_distribution, score_distributions
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import ConfigError, DataError
@@ -34,7 +35,7 @@ def test_tables_survive_the_file_byte_for_byte(metric: str, tmp_path: Path) -> N
     write_distributions(read, tmp_path / "b.parquet")
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
     for n, p in PAIRS:
-        before, after = tables.of(n, p), read.of(n, p)
+        before, after = tables.of_key(Profile(n, p).key), read.of_key(Profile(n, p).key)
         assert {**vars(before), "support": 0, "probability": 0} == {**vars(after), "support": 0, "probability": 0}
         np.testing.assert_array_equal(before.support, after.support)
         np.testing.assert_array_equal(before.probability, after.probability)
@@ -49,8 +50,8 @@ def test_files_know_their_tilt(tmp_path: Path) -> None:
         write_distributions(DistributionTables.collect(made), tmp_path / "AP.parquet")
         assert (b"rankbound.tilt" in (tmp_path / "AP.parquet").read_bytes()) == (tilt != 1)
         read = read_distributions(tmp_path / "AP.parquet")
-        assert read.tilt == read.of(8, 3).tilt == tilt
-        np.testing.assert_array_equal(read.of(9, 3).probability, made[1].probability)
+        assert read.tilt == read.of_key(Profile(8, 3).key).tilt == tilt
+        np.testing.assert_array_equal(read.of_key(Profile(9, 3).key).probability, made[1].probability)
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_the_command_tabulates_or_samples_all_lists_and_the_merged_ones(tmp_path
     assert cli.main(["distributions", "nDCG", *files, "--options", json.dumps(how)]) == 0
     tables, expected = read_distributions(tmp_path / "t.parquet"), score_distribution("nDCG", 8, 3, **how)
     assert tables.samples.tolist() == [500] * 4
-    np.testing.assert_array_equal(tables.of(8, 3).probability, expected.probability)
+    np.testing.assert_array_equal(tables.of_key(Profile(8, 3).key).probability, expected.probability)
     with pytest.raises(DataError, match="distributions/1"):
         read_distributions(files[1])
 

@@ -14,7 +14,7 @@ import yaml
 from rankbound.errors import ConfigError
 from rankbound.losses import KINDS as LOSSES
 from rankbound.losses import loss
-from rankbound.training.models import BIASES
+from rankbound.training.recipe import CHOICES
 from rankbound_study.config.check import check_config, merged
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.job import TrainingJob
@@ -408,7 +408,7 @@ def test_two_comparisons_may_share_a_method_but_not_a_count(config: Config) -> N
 
 
 def test_names_that_checks_know_are_those_that_there_are() -> None:
-    assert KNOWN_BIASES == BIASES
+    assert CHOICES["bias"] == KNOWN_BIASES
     assert set(LOSSES) <= set(loss_names())
     for name in loss_names():
         loss(name)
