@@ -36,15 +36,13 @@ def written(folder: Path, content: bytes, name: str = "x.zip") -> Path:
     return path
 
 
-def conversion(name: str, source: RawSource) -> str:
+def conversion(source: RawSource) -> str:
     """Code of `run(raw, out)`: what `python -m rankbound_study convert` does with a raw file of this source."""
-    described = source.described.model_dump(exclude_unset=True)
+    described = source.described.model_dump_json(exclude_unset=True)
     return (
-        "from rankbound_study.commands.data import _convert\n"
-        "from rankbound_study.config.sections.description import DescriptionKeys\n"
-        "from rankbound_study.data.sources import RawFile, RawSource\n"
-        f"described = DescriptionKeys.model_validate({described!r})\n"
-        f"run = lambda raw, out: _convert(RawFile(RawSource({name!r}, described), raw), out)\n"
+        "from pathlib import Path\n"
+        "from rankbound_study.commands.data import convert\n"
+        f"run = lambda raw, out: convert('mine', [Path(raw)], Path(out), {described!r})\n"
     )
 
 
@@ -117,7 +115,7 @@ def test_a_bomb_is_refused(tmp_path: Path, megabytes: int, declared: int | None,
     path = written(tmp_path, content.replace(struct.pack("<I", size), struct.pack("<I", declared or size)))
     assert path.stat().st_size < 400_000
     assert list_members(path)[0].size == (declared or size)
-    code = conversion("movielens", SOURCES["movielens"])
+    code = conversion(SOURCES["movielens"])
     said = with_little_memory(code, path, tmp_path / "out.parquet", megabytes=256)
     assert "refused" in said
     assert message in said
@@ -229,7 +227,7 @@ def test_a_face_that_unpacks_to_gigapixels_is_refused_by_its_header(tmp_path: Pa
     stream = io.BytesIO()
     Image.new("L", (20_000, 20_000)).save(stream, "JPEG", quality=1)
     raw = written(tmp_path, zipped([("AAF/original images/00000A20.jpg", stream.getvalue())]))
-    code = conversion("aaf", source_of("aaf", raw)) + "import PIL.JpegImagePlugin\n"
+    code = conversion(source_of("aaf", raw)) + "import PIL.JpegImagePlugin\n"
     said = with_little_memory(code, raw, tmp_path / "out.parquet", megabytes=300)
     assert "refused" in said
     assert "original images/00000A20.jpg" in said

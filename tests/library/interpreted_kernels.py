@@ -93,18 +93,15 @@ def require_equal(found: Steps, expected: Steps, tolerance: float, scale: float 
         torch.testing.assert_close(one, other, rtol=0, atol=tolerance * size, equal_nan=True)
 
 
-def relevance_of(text: str, relevance: Tensor, lists: rb.Lists) -> Tensor:
-    """The grades, or for a loss of one relevant item per list, the first item of most lists."""
-    return ((lists.position == 0) & (lists.segment > 0)).to(relevance) if text == "multinomial" else relevance
-
-
 @pytest.mark.parametrize("name", BATCHES)
 @pytest.mark.parametrize("text", SOFTMAX + SMOOTH)
 def test_values_and_gradients_are_those_of_the_formula(text: str, name: str) -> None:
     scores, relevance, lists = BATCHES[name]
     if name.endswith("blocks") and text not in ("softmax", "ListNet@1"):
         pytest.skip("sums over pairs of a long list are slow in the interpreter")
-    relevance = relevance_of(text, relevance, lists)
+    if text == "multinomial":
+        # A loss of one relevant item per list: the first one of most lists.
+        relevance = ((lists.position == 0) & (lists.segment > 0)).to(relevance)
     for dtype, tolerance in TOLERANCES.items():
         # Gradients of tied items cancel, up to the rounding of sums as large as the loss.
         scale = float(len(scores)) if name == "all tied" and dtype == torch.float64 else 0.0

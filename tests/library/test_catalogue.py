@@ -272,10 +272,6 @@ def shown(lists: dict[str, list[str]], k: int) -> list[str]:
     return [item for order in lists.values() for item in order[:k]]
 
 
-def covered(lists: dict[str, list[str]], k: int) -> float:
-    return len(set(shown(lists, k))) / len(ITEMS)
-
-
 def information(user: str, own: list[str]) -> float:
     counts = {item: sum(lists.get(item, 0) > 0 for lists in TRAINING.values()) for item in own}
     return math.fsum(-math.log2(count / len(TRAINING)) for count in counts.values()) / len(own)
@@ -302,7 +298,8 @@ OF_TOPICS: dict[str, Any] = {
 @pytest.mark.parametrize("run", RUNS)
 def test_values_are_means_over_all_orders_of_ties(run: dict[str, dict[str, float]], k: int) -> None:
     every = list(orders_of(run))
-    assert recommendations.coverage(run, ITEMS, k=k) == pytest.approx(np.mean([covered(one, k) for one in every]))
+    covered = np.mean([len(set(shown(one, k))) / len(ITEMS) for one in every])
+    assert recommendations.coverage(run, ITEMS, k=k) == pytest.approx(covered)
     turned = {user: dict(reversed(scores.items())) for user, scores in run.items()}
     for measure, own in OF_TOPICS.values():
         expected = [np.mean([own(user, one[user][:k]) for one in every]) for user in run]

@@ -20,7 +20,7 @@ import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from tests.library.conftest import Program
-from tests.library.planted_ratings import frame, lists_of, ratings
+from tests.library.planted_ratings import frame, lists_of, ratings, table_of
 from tests.library.refusals import problems, refusals
 
 QUICK = {"epochs": 3, "batch_size": 8, "device": "cpu"}
@@ -276,15 +276,9 @@ def interactions(seed: int) -> pl.DataFrame:
     return frame.sample(fraction=1, shuffle=True, seed=seed)
 
 
-def triples_of(lists: rb.JudgedLists | None) -> Rows:
-    if lists is None:
-        return set()
-    topics = np.repeat(np.array(lists.topics), np.diff(lists.offsets)).tolist()
-    return set(zip(topics, list(lists.items), lists.relevance.tolist(), strict=True))
-
-
 def parts_of(split: rb.Split) -> list[Rows]:
-    return [triples_of(part) for part in (split.training, split.validation, split.test)]
+    parts = [table_of(part) if part else {} for part in (split.training, split.validation, split.test)]
+    return [{(topic, item, label) for topic, own in part.items() for item, label in own.items()} for part in parts]
 
 
 COLUMNS: dict[str, Any] = {"time": "when", "topic": "user", "relevance": "stars"}

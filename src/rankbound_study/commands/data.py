@@ -9,7 +9,7 @@ from rankbound_study.options import parse_options, read_options
 
 if TYPE_CHECKING:
     from rankbound_study.data.sampling import Drawing
-    from rankbound_study.data.sources import Raw, RawSource
+    from rankbound_study.data.sources import RawSource
 
 # A step's digest has the imports of its own functions: every function imports what it needs.
 
@@ -50,35 +50,30 @@ def fetched(raw: "RawSource", out: Path, mirror: str | None = None) -> Path:
 
 def convert(source: str, raw: list[Path], out: Path, description: str) -> None:
     """Convert raw files to parquet if their content is that of their source."""
-    from rankbound_study.config.sections.description import CONVERTED
-    from rankbound_study.data.sources import raw_data
+    from rankbound_study.config.sections.description import CONVERTED, LISTS, RATINGS
+    from rankbound_study.data.sources import RawFile, raw_data
 
     origin = _described(source, description)
-    if origin.described.format not in CONVERTED:
-        raise ConfigError(f"{origin.name} is not converted: its format is {origin.described.format}")
+    kind = origin.described.format
+    if kind not in CONVERTED:
+        raise ConfigError(f"{origin.name} is not converted: its format is {kind}")
     if origin.described.remark:
         print(f"note: {origin.described.remark}")
-    _convert(raw_data(origin, raw), out)
-
-
-def _convert(raw: "Raw", out: Path) -> None:
-    from rankbound_study.config.sections.description import LISTS, RATINGS
-    from rankbound_study.data.sources import RawFile
-
-    if raw.source.described.format in LISTS:
+    files = raw_data(origin, raw)
+    if kind in LISTS:
         from rankbound_study.data import judged_files
 
-        judged_files.convert(raw, out)
-    elif raw.source.described.format == RATINGS:
+        judged_files.convert(files, out)
+    elif kind == RATINGS:
         from rankbound_study.data import ratings
 
-        ratings.convert(raw, out)
-    elif isinstance(raw, RawFile):
+        ratings.convert(files, out)
+    elif isinstance(files, RawFile):
         from rankbound_study.data import faces
 
-        faces.convert(raw, out)
+        faces.convert(files, out)
     else:
-        raise DataError(f"{raw.path}: pictures are read from an archive, .zip or .rar: pack the folder")
+        raise DataError(f"{files.path}: pictures are read from an archive, .zip or .rar: pack the folder")
 
 
 def _described(name: str, text: str) -> "RawSource":
