@@ -38,10 +38,19 @@ TIMEOUT = 300_000
 
 
 def with_probe(page: str, probe: str) -> str:
-    """Return the page with a script of the test at the end of its head, which the page's policy admits."""
-    script = re.search(r"<script>(.*?)</script>", probe, re.DOTALL)
-    assert script
-    return page.replace("script-src ", f"script-src {policy_source(script[1])} ", 1).replace("</head>", probe, 1)
+    """Return the page with a script at the end of its head, which its policy admits: `seen` returns what it `found`."""
+    script = f"""
+      const found = {{failures: []}};
+      addEventListener("error", event => found.failures.push(event.message));
+      addEventListener("securitypolicyviolation", event => found.failures.push(event.violatedDirective));
+      addEventListener("load", () => {{
+        {probe}
+        const told = document.createElement("script");
+        told.type = "application/json"; told.id = "found"; told.textContent = JSON.stringify(found);
+        document.body.append(told);
+      }});"""
+    policy = page.replace("script-src ", f"script-src {policy_source(script)} ", 1)
+    return policy.replace("</head>", f"<script>{script}</script></head>", 1)
 
 
 def seen(page: Path, profile: Path, *flags: str) -> dict[str, Any]:

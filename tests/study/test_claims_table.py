@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from neural_studies import WEB, Planted, write_study
 from planted import write_runs
+from rankbound_study.report.numbers import signed, with_minus_signs
 from test_claims_methods import by_features
 
 from rankbound.errors import DataError
@@ -20,7 +21,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import DECIDING, RULES
 from rankbound_study.cli import main
 from rankbound_study.report import claims, document
-from rankbound_study.report.blocks import Document, Finding, Paragraph, TableBlock, escaped, signed, with_minus_signs
+from rankbound_study.report.blocks import Document, Finding, Paragraph, TableBlock, escaped
 from rankbound_study.report.claims import Claims, estimate
 from rankbound_study.results.neural import AS_PRINTED, TABLES, data_set_title
 
@@ -29,17 +30,17 @@ CLAIMS = registry.claims()
 
 @pytest.fixture(scope="module")
 def folder(theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the files that the command writes without any runs."""
-    folder = tmp_path_factory.mktemp("claims")
-    assert main(["claims", "--theorems", str(theorems_file), "--out-dir", str(folder)]) == 0
-    return folder
+    """Return the files that the command writes without any runs, in a study that keeps records."""
+    study = tmp_path_factory.mktemp("claims")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(study)
+        patch.setenv("RANKBOUND_PROVENANCE", "results/provenance")
+        assert main(["claims", "--theorems", str(theorems_file), "--out-dir", "results/tables"]) == 0
+    return study / "results" / "tables"
 
 
-def test_the_step_leaves_a_record(theorems_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RANKBOUND_PROVENANCE", "results/provenance")
-    assert main(["claims", "--theorems", str(theorems_file), "--out-dir", "results/tables"]) == 0
-    record = json.loads(Path("results/provenance/tables/table_claims.csv.json").read_text("utf-8"))
+def test_the_step_leaves_a_record(folder: Path) -> None:
+    record = json.loads((folder.parent / "provenance/tables/table_claims.csv.json").read_text("utf-8"))
     assert set(record["outputs"]) == {f"tables/table_claims.{kind}" for kind in ("csv", "md", "tex")}
 
 

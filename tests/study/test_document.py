@@ -22,7 +22,6 @@ from rankbound_study import figures
 from rankbound_study.claims.worked import WORKED_TABLES, worked_table
 from rankbound_study.cli import main
 from rankbound_study.figures import style
-from rankbound_study.figures.style import marked
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
 from rankbound_study.report import document, render
 from rankbound_study.report.blocks import Cell, Document, Finding, ReportSection, TableBlock
@@ -38,11 +37,12 @@ from tests.library.refusals import problems
 from tests.study.browser_pages import SCHEMES, broken_rules, driven, seen, unseen_stops, with_probe
 
 DRAWN = ("figure_1_1", "figure_5_5")
-SYNTHETIC_SETS = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
+SETS = (("movielens", 1), ("mq2008-label1", None))
 
 
-def results_folder(folder: Path, **runs: Any) -> Path:
-    path = write_runs(folder / "runs.parquet", topics=10, **runs)
+def results_folder(folder: Path, kind: str = "") -> Path:
+    sets = tuple((f"{kind}{name}", nsr) for name, nsr in SETS)
+    path = write_runs(folder / "runs.parquet", sets=sets, topics=10)
     for name in ("table_5_1", "table_2_4"):
         make(name, StudyFiles(path), {}).write(folder / "tables", name)
     for name in DRAWN:
@@ -99,7 +99,7 @@ def test_colours_follow_the_page_and_synthetic_data_are_labelled(page: str, tmp_
     assert len(drawings) == len(DRAWN)
     assert all(color not in drawing for drawing in drawings for color in style.DARK)
     assert all('role="img"' in drawing and "<title" in drawing for drawing in drawings)
-    content = document.build(results_folder(tmp_path, sets=SYNTHETIC_SETS))
+    content = document.build(results_folder(tmp_path, "synthetic-"))
     text = render.html(content, tmp_path)
     assert content.synthetic
     assert all(words in text for words in ('role="note"', 'class="synthetic"', "Synthetic data. nDCG of each topic"))
@@ -168,9 +168,6 @@ def test_findings_follow_the_numbers(tmp_path: Path) -> None:
     # 25 of the 48 printed bounded cells lie above, 3 at, 20 below the unbounded loss (erratum T25).
     assert any("In print, 25 of 48 lie above, 3 are equal, 20 lie below." in one.detail for one in others)
     assert any("end within 0.0008 of each other" in one.headline for one in others)
-
-    broken = table.with_columns(ours=pl.when(pl.col("model") == "oracle").then(0.2).otherwise(pl.col("ours")))
-    assert "A control fails: something is wrong with these runs." in [one.headline for one in found(broken)]
 
 
 def test_texts_of_data_are_no_markup_and_commands_are_code(results: Path, tmp_path: Path) -> None:
@@ -243,7 +240,7 @@ def told_figure() -> Any:
     axes[1, 0].set_ylabel("accuracy")
     axes[1, 1].barh([0.2, 1.2], BARS, 0.3, label="share")
     axes[1, 1].set_yticks([0, 1], ["one\nline", "$w\\cdot d\\,x^2$"])
-    style.row_titles(axes, ["above", "below"])
+    style.finish(figure, axes, rows=["above", "below"])
     return figure
 
 
@@ -297,19 +294,11 @@ def test_the_page_says_each_part_once_and_drawings_do_not_depend_on_it(svg: str,
     assert len(re.findall("<title>", page)) == len(told) + page.count('aria-hidden="true"') == len(titles(svg))
     without = inline_svg(re.sub("<title>.*?</title>", "", svg, flags=re.DOTALL), "figure_1_1", "All of it")
     assert re.match(r'<svg [^>]*role="img"', without)
-    assert (folder / "a.pdf").read_bytes() == (folder / "untold.pdf").read_bytes()
+    pdf = (folder / "a.pdf").read_bytes()
+    assert pdf == (folder / "untold.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF")
+    assert b"CreationDate" not in pdf
     assert "part-" not in svg
-    figure = told_figure()
-    with marked(figure) as told:
-        assert len(told) == len({part.artist.get_gid() for part in told})
-    assert all(artist.get_gid() is None for artist in figure.findobj())
-
-
-@pytest.mark.parametrize("name", ["figure_3_2", "figure_neural_links"])
-def test_titles_take_little_room(name: str, tmp_path: Path) -> None:
-    text = svg_of(figures.draw(name), tmp_path)
-    plainly = re.sub(r"<title>[^<]*</title>", "", text)
-    assert len(plainly) < len(text) < 1.06 * len(plainly)
 
 
 def test_undefined_points_and_intervals_shift_no_other_text_and_no_label_is_no_title(tmp_path: Path) -> None:
@@ -371,15 +360,6 @@ def test_a_hatched_panel_passes_and_keeps_its_pattern(tmp_path: Path) -> None:
     assert patterns == set(re.findall(r"fill: url\(#([^)]+)\)", drawing))
 
 
-@pytest.mark.parametrize("name", ["figure_1_1", "figure_3_1"])
-def test_our_own_drawings_pass_unchanged(name: str, tmp_path: Path) -> None:
-    style.save(figures.draw(name), [tmp_path / "a.svg"])
-    text = (tmp_path / "a.svg").read_text("utf-8")
-    drawing = drawn_svg(text)
-    for mark in ("<path", "<use", "<title>", "<g", "xlink:href="):
-        assert drawing.count(mark) == text.count(mark), mark
-
-
 def test_a_document_of_a_hostile_drawing_is_refused(results: Path, tmp_path: Path, told: Callable[..., str]) -> None:
     folder = Path(shutil.copytree(results, tmp_path / "results"))
     drawing, html = folder / "figures" / "figure_1_1.svg", tmp_path / "index.html"
@@ -392,31 +372,22 @@ def test_a_document_of_a_hostile_drawing_is_refused(results: Path, tmp_path: Pat
 
 # The page in a real browser without a network
 
-PROBE = r"""<script>
-const failures = [];
-addEventListener("error", event => failures.push(event.message));
-addEventListener("securitypolicyviolation", event => failures.push(event.violatedDirective));
-addEventListener("load", () => {
+PROBE = r"""
   const column = (table, index) => [...table.tBodies[0].rows].map(row => row.cells[index].textContent.trim());
   const table = document.querySelector("#table-5-1 table.sortable"), headings = [...table.tHead.rows[0].cells];
   const index = headings.findIndex(heading => heading.classList.contains("number"));
-  const before = column(table, index), found = {before};
+  found.before = column(table, index);
   for (const name of ["ascending", "descending", "original"]) {
     headings[index].querySelector("button").click();
     found[name] = column(table, index);
     found[name + " told"] = headings[index].getAttribute("aria-sort");
   }
   found.native = [...document.querySelectorAll("#figure-3-2 svg title")].map(title => title.textContent);
-  found.failures = failures;
   found.text = document.body.innerText;
   found.drawings = [...document.querySelectorAll("svg.figure")].map(one => one.getBoundingClientRect().width);
   found.overflow = document.documentElement.scrollWidth - innerWidth;
   found.background = getComputedStyle(document.body.parentElement).backgroundColor;
-  const told = document.createElement("script");
-  told.type = "application/json"; told.id = "found"; told.textContent = JSON.stringify(found);
-  document.body.append(told);
-});
-</script></head>"""
+"""
 
 
 @pytest.fixture(scope="module")
@@ -474,16 +445,10 @@ def test_screen_readers_and_the_keyboard_can_use_it(probed: Path) -> None:
 NUMBERS = ("−0.0051", "+0.0002", "–", "1,200", "−0.4000", "0.7 – 0.9", "30", "1,200,000")
 SORTED = ["−0.4000", "−0.0051", "+0.0002", "0.7 – 0.9", "30", "1,200", "1,200,000", "–"]
 
-SORTING_PROBE = """<script>
-addEventListener("load", () => {
-  const table = document.querySelector("table.sortable");
-  table.querySelector("button").click();
-  const told = document.createElement("script");
-  told.type = "application/json"; told.id = "found";
-  told.textContent = JSON.stringify({ascending: [...table.tBodies[0].rows].map(row => row.textContent.trim())});
-  document.body.append(told);
-});
-</script></head>"""
+SORTING_PROBE = """
+  document.querySelector("table.sortable button").click();
+  found.ascending = [...document.querySelectorAll("tbody tr")].map(row => row.textContent.trim());
+"""
 
 
 def test_minus_signs_and_thousands(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import jinja2
 import polars as pl
 import pytest
 import yaml
+from rankbound_study.report.numbers import fixed, signed
 
 import rankbound_study
 from rankbound.errors import ConfigError, DataError
@@ -20,21 +21,7 @@ from rankbound_study.claims.registry import claims
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Ruling
 from rankbound_study.commands.results import document
 from rankbound_study.report import blocks
-from rankbound_study.report.blocks import (
-    DATA_SET,
-    Across,
-    Cell,
-    Column,
-    Document,
-    Finding,
-    Layout,
-    Paragraph,
-    ReportSection,
-    TableBlock,
-    fixed,
-    signed,
-    with_margin,
-)
+from rankbound_study.report.blocks import DATA_SET, Across, Cell, Column, Layout, Paragraph, TableBlock, with_margin
 from rankbound_study.report.claims import Claims
 from rankbound_study.report.findings import Bounded, abstract
 from rankbound_study.report.methods import methods_section
@@ -120,7 +107,7 @@ def claims_with(of_claims: dict[str, str]) -> Claims:
     return Claims(verdicts.frame(decided))
 
 
-def section_of(tables: Path, of: Claims = Claims(None), *, synthetic: bool = False) -> ReportSection | None:  # noqa: B008
+def section_of(tables: Path, of: Claims = Claims(None), *, synthetic: bool = False) -> blocks.ReportSection | None:  # noqa: B008
     nothing = pl.DataFrame(schema=COLUMNS)
     bounded = Bounded(tables, nothing, {"synthetic": synthetic, "protocol": "published"}, nothing, None)
     return next(abstract(tables, bounded, of), None)
@@ -201,7 +188,7 @@ def test_a_piece_is_one_line_whose_bold_start_is_a_title_or_headline(monkeypatch
     piece = "**A {{ of }}.**  It\nholds{% if more %}, {{ more | signed }}{% endif %}. 5\N{NO-BREAK SPACE}%\n"
     monkeypatch.setattr(templates, "pieces", lambda file: {"a": piece})
     assert blocks.paragraph("x.md", "a", of="B", more=None) == Paragraph("A B", "It holds. 5\N{NO-BREAK SPACE}%")
-    assert blocks.finding("x.md", "a", [{"h": "1"}, {"h": "2"}], of="B", more=-0.01) == Finding(
+    assert blocks.finding("x.md", "a", [{"h": "1"}, {"h": "2"}], of="B", more=-0.01) == blocks.Finding(
         "A B.", "It holds, −0.0100. 5\N{NO-BREAK SPACE}%", ("h",), (("1",), ("2",))
     )
     with pytest.raises(jinja2.UndefinedError, match="'more' is undefined"):
@@ -289,13 +276,13 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def answers(content: Document) -> dict[str, list[str]]:
+def answers(content: blocks.Document) -> dict[str, list[str]]:
     (block,) = next(section for section in content.sections if section.anchor == "answers").blocks
     assert isinstance(block, TableBlock)
     return {f"{place} {row[0].text}": [cell.text for cell in row[1:]] for place, row in enumerate(block.rows)}
 
 
-def section(content: Document, anchor: str) -> str:
+def section(content: blocks.Document, anchor: str) -> str:
     return next(one.text for one in content.sections if one.anchor == anchor)
 
 

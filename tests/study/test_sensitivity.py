@@ -23,6 +23,7 @@ from rankbound_study.report.methods import settings_table
 from rankbound_study.report.tables import protocols, table_specs
 from rankbound_study.report.tables.protocols import differing, option_text
 from rankbound_study.results.study_files import StudyFiles
+from tests.study.drawn_files import made_table
 from tests.study.planted import (
     BOUNDS,
     EXPERIMENTS,
@@ -61,7 +62,10 @@ def table(folder: Path, world: World, name: str, column: DataSet = COLUMN) -> pl
 
 
 def test_a_change_is_found_with_its_size_and_the_order_is_that_of_means(tmp_path: Path) -> None:
-    found = table(tmp_path, beside(2, {"rates-high": raised(0.02)}), "rates").row(0, named=True)
+    made = with_options(beside(2, {"rates-high": raised(0.02)}), high={"learning_rate": 0.03}).files(tmp_path)
+    rows, lines = made_table("table_sensitivity", made, tmp_path, experiments={"rates": [COLUMN]})
+    assert any("| learning rate 0.03 | MovieLens NSR" in line for line in lines)
+    found = rows.row(0, named=True)
     assert (found["choice"], found["variant"], found["dataset"], found["nsr"]) == ("rates", "high", *COLUMN)
     assert found["n_trainings"] == ALL == found["n_higher"]
     assert found["n_lower"] == 0
@@ -111,17 +115,6 @@ def test_without_experiments_there_is_no_row_and_without_trainings_no_number(tmp
     world = beside(2, {"rates-high": usual, "rates-low": usual}, gradient=lambda one: float(bool(one.variant)))
     found = table(tmp_path, world, "rates")
     assert found.select("variant", "n_trainings", "mean_change").rows() == [("high", 0, None), ("low", 0, None)]
-
-
-def test_the_command_writes_all_forms(tmp_path: Path) -> None:
-    made = with_options(beside(2, {"rates-high": raised(0.02)}), high={"learning_rate": 0.03}).files(tmp_path)
-    files = ["--runs", str(made.runs), "--experiments", str(made.experiments), "--out-dir", str(tmp_path)]
-    options = '{"study": "thesis", "experiments": {"rates": [["movielens", 2]]}}'
-    assert main(["table", "table_sensitivity", *files, "--options", options]) == 0
-    read = pl.read_csv(tmp_path / "table_sensitivity.csv", schema=protocols.COLUMNS)
-    assert len(read) == 1
-    assert "| learning rate 0.03 | MovieLens NSR" in (tmp_path / "table_sensitivity.md").read_text("utf-8")
-    assert r"\midrule" in (tmp_path / "table_sensitivity.tex").read_text("utf-8")
 
 
 def test_the_other_reading_of_relevance_is_told_beside_the_usual_one(tmp_path: Path) -> None:

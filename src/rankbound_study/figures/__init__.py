@@ -90,18 +90,23 @@ class Catalogue(dict[str, Spec]):
         return entered
 
 
-NO_FILES = StudyFiles()
-
-
 @cache
 def figure_specs() -> Mapping[str, FigureSpec]:
     """Return all figures by name, in the order of the document."""
-    return dict(sorted(found_specs(__name__, __path__, FigureSpec).items(), key=_place))
+
+    def place(figure: tuple[str, FigureSpec]) -> tuple[Any, ...]:
+        """Sort numbers by value and before words: chapters, then other sources."""
+        words = figure[0].split("_")
+        first, group, *last = ((not word.isdigit(), int(word) if word.isdigit() else word) for word in words)
+        return (first, group, figure[1].order, last)
+
+    return dict(sorted(found_specs(__name__, __path__, FigureSpec).items(), key=place))
 
 
 def title(name: str) -> str:
     """Return a figure's title: "Figure 5.1" of the thesis, or the figure's number in another source."""
-    return figure_specs()[name].title or name.replace("figure_", "Figure ").replace("_", ".")
+    numbered = name.replace("figure_neural_", "Neural networks in ranking, Figure ").replace("figure_", "Figure ")
+    return figure_specs()[name].title or numbered.replace("_", ".")
 
 
 def figure_file(results: Path, name: str, suffix: str) -> Path:
@@ -110,7 +115,7 @@ def figure_file(results: Path, name: str, suffix: str) -> Path:
     return results / folder / f"{name}{suffix}"
 
 
-def draw(name: str, files: StudyFiles = NO_FILES, options: Mapping[str, Any] | None = None) -> Any:
+def draw(name: str, files: StudyFiles | None = None, options: Mapping[str, Any] | None = None) -> Any:
     """Draw a figure.
 
     Args:
@@ -127,19 +132,13 @@ def draw(name: str, files: StudyFiles = NO_FILES, options: Mapping[str, Any] | N
     from rankbound_study.figures.style import house_style
     from rankbound_study.results.scores import RunsChoice
 
-    spec = figure_specs()[name]
+    spec, files = figure_specs()[name], files or StudyFiles()
     with house_style():
         if not spec.options:
             return spec.make(files, **spec.arguments) if spec.needs else spec.make(**spec.arguments)
         if files.runs is None:
             raise ConfigError(f"{name} is drawn from runs: give the runs table with --runs FILE")
         return spec.make(files.runs, RunsChoice.from_options(options or {}), epochs=files.epochs, **spec.arguments)
-
-
-def _place(figure: tuple[str, FigureSpec]) -> tuple[Any, ...]:
-    """Sort numbers by value and before words: chapters, then other sources."""
-    first, group, *last = ((not part.isdigit(), int(part) if part.isdigit() else part) for part in figure[0].split("_"))
-    return (first, group, figure[1].order, last)
 
 
 S = TypeVar("S", bound=Spec)
@@ -160,8 +159,3 @@ def found_specs(package: str, folders: Iterable[str], kind: type[S]) -> dict[str
             assert isinstance(spec, kind)
             specs[name] = replace(spec, module=module)
     return specs
-
-
-def neural_title(number: int) -> str:
-    """Return the title of a figure that the neural-ranking study numbers itself."""
-    return f"Neural networks in ranking, Figure {number}"

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import rankbound as rb
-from rankbound_study.figures import Catalogue, FigureSpec, neural_title, style
+from rankbound_study.figures import Catalogue, FigureSpec, style
 from rankbound_study.templates import text
 
 FILE = "figures_formulas.md"
@@ -151,6 +151,8 @@ _LINEAR = text(FILE, "figure_linear")
 @FIGURES.add("figure_linear_3", _LINEAR, arguments={"ratings": (2, 1, 0, 2, 0, 0)}, title="Jin and Geng, Figure 3")
 def linear_ndcg(ratings: Sequence[int]) -> Any:
     """Draw the list of `ratings`, from rank 1 down, above its ideal order, with both DCGs and the wrong pairs."""
+    from matplotlib.patches import Rectangle
+
     figure, axes = style.panels(2, 1, height=3.6, sharex=True, gridspec_kw={"height_ratios": [1.7, 1]})
     ideal = sorted(ratings, reverse=True)
     for panel, row, heading in zip(axes[:, 0], (ratings, ideal), ("ranked list", "ideal order"), strict=True):
@@ -159,29 +161,25 @@ def linear_ndcg(ratings: Sequence[int]) -> Any:
         panel.grid(visible=False)
         panel.spines["left"].set_visible(False)
         panel.spines["bottom"].set_bounds(1 - SIDE, len(ratings) + SIDE)
-        _items(panel, row)
-    error = _score("PairError", ratings)
-    _total(axes[0, 0], len(ratings), f"DCG = {_score('LinearDCG', ratings):g}", f"error = {error:g}")
-    _total(axes[1, 0], len(ratings), f"ideal DCG = {_score('LinearDCG', ideal):g}", "")
+        for rank, rating in enumerate(row, start=1):
+            square = (rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE
+            strength = 0.12 + 0.5 * rating / max(row) if rating else 0.0
+            look: dict[str, Any] = {"alpha": strength, "label": f"_rank {rank}: rating {rating}"}
+            panel.add_patch(Rectangle(*square, facecolor=style.BLUE, **look))
+            panel.add_patch(Rectangle(*square, fill=False, edgecolor=style.MUTED, linewidth=0.8))
+            panel.text(rank, 0, str(rating), ha="center", va="center", fontsize=11, weight="bold")
+            share = f"{rating} × {len(row) - rank}"
+            panel.text(rank, -SIDE - 0.1, share, ha="center", va="top", fontsize=8, color=style.MUTED)
+        panel.set_ylim(-SIDE - 0.5, SIDE + 0.15)
+    look = {"x": len(ratings) + SIDE + 0.15, "ha": "left", "va": "center", "fontsize": 9}
+    axes[0, 0].text(y=0.12, s=f"DCG = {_score('LinearDCG', ratings):g}", weight="bold", **look)
+    axes[0, 0].text(y=-0.3, s=f"error = {_score('PairError', ratings):g}", color=style.VERMILION, **look)
+    axes[1, 0].text(y=0, s=f"ideal DCG = {_score('LinearDCG', ideal):g}", weight="bold", **look)
+    axes[1, 0].text(y=-0.3, s="", color=style.VERMILION, **look)
     _wrong_pairs(axes[0, 0], ratings)
     left, right = axes[1, 0].get_xlim()
     axes[1, 0].set_xlabel("rank i", x=((1 + len(ratings)) / 2 - left) / (right - left))
     return figure
-
-
-def _items(panel: Any, ratings: Sequence[int]) -> None:
-    from matplotlib.patches import Rectangle
-
-    for rank, rating in enumerate(ratings, start=1):
-        square = (rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE
-        strength = 0.12 + 0.5 * rating / max(ratings) if rating else 0.0
-        look: dict[str, Any] = {"facecolor": style.BLUE, "alpha": strength, "label": f"_rank {rank}: rating {rating}"}
-        panel.add_patch(Rectangle(*square, **look))
-        panel.add_patch(Rectangle(*square, fill=False, edgecolor=style.MUTED, linewidth=0.8))
-        panel.text(rank, 0, str(rating), ha="center", va="center", fontsize=11, weight="bold")
-        share = f"{rating} × {len(ratings) - rank}"
-        panel.text(rank, -SIDE - 0.1, share, ha="center", va="top", fontsize=8, color=style.MUTED)
-    panel.set_ylim(-SIDE - 0.5, SIDE + 0.15)
 
 
 def _wrong_pairs(panel: Any, ratings: Sequence[int]) -> None:
@@ -200,12 +198,6 @@ def _wrong_pairs(panel: Any, ratings: Sequence[int]) -> None:
     panel.set_ylim(-SIDE - 0.5, SIDE + 0.45 * max((j - i for i, j in wrong), default=1) + 0.15)
 
 
-def _total(panel: Any, length: int, upper: str, lower: str) -> None:
-    x = length + SIDE + 0.15
-    panel.text(x, 0.12 if lower else 0, upper, ha="left", va="center", fontsize=9, weight="bold")
-    panel.text(x, -0.3, lower, ha="left", va="center", fontsize=9, color=style.VERMILION)
-
-
 def _score(metric: str, ratings: Sequence[int]) -> float:
     scores = np.arange(len(ratings), 0.0, -1.0)
     values = rb.metric(metric)(scores, np.asarray(ratings), np.array([0, len(ratings)]))
@@ -220,7 +212,7 @@ LEVELS = (
 """Level of measurement, method, the question that a label answers, an example from the study."""
 
 
-@FIGURES.add("figure_neural_8", title=neural_title(8))
+@FIGURES.add("figure_neural_8")
 def data_levels() -> Any:
     """Draw a panel per level of measurement, in ascending order."""
     figure, axes = style.panels(1, len(LEVELS), height=2.75)
@@ -360,13 +352,7 @@ def pair_links() -> Any:
         axes[0, 0].axhline(bound, color=style.MUTED, linewidth=0.6, linestyle=(0, (1, 2)), label=name)
     axes[0, 0].set_ylim(0, 1)
     axes[0, 1].set_ylim(0, None)
-    _violations(axes[0, 2])
-    figure.get_layout_engine().set(wspace=0.04)
-    columns = "probability of winning", "loss of the pair", "random models of a pair"
-    return style.finish(figure, axes, columns=columns, legend=4)
-
-
-def _violations(panel: Any) -> None:
+    panel = axes[0, 2]
     shares = np.transpose([violations(name) for name in PAIR_MODELS])
     places = np.arange(len(PAIR_MODELS))
     kinds = (("pairs not antisymmetric", style.BLUE), ("triples in a cycle", style.VERMILION))
@@ -378,3 +364,6 @@ def _violations(panel: Any) -> None:
     panel.grid(visible=False, axis="y")
     panel.set_xlim(0, 1.25 * shares.max())
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    figure.get_layout_engine().set(wspace=0.04)
+    columns = "probability of winning", "loss of the pair", "random models of a pair"
+    return style.finish(figure, axes, columns=columns, legend=4)

@@ -1,6 +1,7 @@
 """Figures drawn from tables: effects of bounding, regimes of generated data, the law of list weights, leaderboard."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +10,8 @@ import polars as pl
 
 from rankbound.compare.comparison import LEVEL
 from rankbound_study.claims import effects as of_effects
+from rankbound_study.claims import law as of_law
 from rankbound_study.claims import leaderboard as board
-from rankbound_study.claims.law import (
-    ALL,
-    BOUNDS,
-    CHANGES,
-    COLUMNS,
-    EXPERIMENT,
-    LINE_COLUMNS,
-    LINES,
-    MISMATCH,
-    NAME,
-    SECOND,
-    WEIGHTS,
-)
 from rankbound_study.claims.leaderboard import BASELINE, BEST, ORACLE, PARTNER, WORSE
 from rankbound_study.config.data_sets import DataSet, SampledName
 from rankbound_study.figures import Catalogue, FigureSpec, style
@@ -67,7 +56,11 @@ def effects(files: StudyFiles) -> Any:
     figure, axes = style.panels(1, len(losses), height=1.1 + 0.155 * (len(rows) + len(kinds) + len(sets)), sharey=True)
     for panel, loss in zip(axes[0], losses, strict=True):
         _cells(panel, cells.filter(pl.col("loss") == loss), rows)
-        _means(panel, means.filter(pl.col("loss") == loss), of_means)
+        for row in means.filter(pl.col("loss") == loss).iter_rows(named=True):
+            height, (low, mean, high) = of_means[row["bounds"]], (row["low"], row["mean"], row["high"])
+            name = f"_mean of {row['n']} cells, {row['bounds']}: {_text(mean, low, high)}"
+            across, along = [low, mean, high, mean, low], [height, height + 0.4, height, height - 0.4, height]
+            panel.fill(across, along, color=style.INK, linewidth=0, label=name)
         panel.set_xscale("symlog", linthresh=0.01, linscale=2)
         panel.set_xticks(list(_EFFECT_TICKS), list(_EFFECT_TICKS.values()))
         panel.tick_params(axis="x", labelsize=7)
@@ -97,14 +90,6 @@ def _cells(panel: Any, cells: pl.DataFrame, rows: Mapping[tuple[DataSet, str], f
     style.entries(panel, ((bounding, look.color, look.marker) for bounding, look in looks))
 
 
-def _means(panel: Any, means: pl.DataFrame, heights: Mapping[str, float]) -> None:
-    for row in means.iter_rows(named=True):
-        height, (low, mean, high) = heights[row["bounds"]], (row["low"], row["mean"], row["high"])
-        name = f"_mean of {row['n']} cells, {row['bounds']}: {_text(mean, low, high)}"
-        across, along = [low, mean, high, mean, low], [height, height + 0.4, height, height - 0.4, height]
-        panel.fill(across, along, color=style.INK, linewidth=0, label=name)
-
-
 def _text(value: float, low: float, high: float) -> str:
     return f"{signed(value)} ({signed(low)} to {signed(high)})".replace("-", "−")
 
@@ -127,7 +112,10 @@ def regimes(files: StudyFiles) -> Any:
     table = table.filter(pl.col("spread").is_not_null(), ~same)
     if table.is_empty():
         return _nothing("table_regimes")
-    rows = list(_rows(table))
+    below = pl.col("factors") < pl.col("rank")
+    capacities = product((("true rank", ~below), ("fewer factors", below)), LOSSES)
+    every = ((f"{loss}, {name}", table.filter(chosen, pl.col("loss") == loss)) for (name, chosen), loss in capacities)
+    rows = [(name, own) for name, own in every if len(own)]
     correlations = table["correlation"].unique().sort().to_list()
     boundings = table["bounding"].unique(maintain_order=True).to_list()
     figure, axes = style.panels(len(rows), len(correlations), height=0.6 + 1.25 * len(rows), sharex=True, sharey=True)
@@ -142,15 +130,6 @@ def regimes(files: StudyFiles) -> Any:
     columns, names = [f"correlation {one:g}" for one in correlations], [name for name, _ in rows]
     title, x, y = "Where does bounding help? Synthetic data", "spread of list sizes", "bounded minus unbounded"
     return style.finish(figure, axes, title, x=x, y=y, columns=columns, rows=names, legend=3)
-
-
-def _rows(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    below = pl.col("factors") < pl.col("rank")
-    for capacity, chosen in (("true rank", ~below), ("fewer factors", below)):
-        for loss in LOSSES:
-            own = table.filter(chosen, pl.col("loss") == loss)
-            if len(own):
-                yield f"{loss}, {capacity}", own
 
 
 def _regime_panel(panel: Any, rows: pl.DataFrame, boundings: list[str]) -> None:
@@ -176,42 +155,39 @@ def _regime_panel(panel: Any, rows: pl.DataFrame, boundings: list[str]) -> None:
 
 
 COLORS = dict(zip(LOSSES, (style.BLUE, style.VERMILION, style.GREEN), strict=True))
-_AXES = {MISMATCH: "change of mismatch (CV)", WEIGHTS: "variation of weights (CV)"}
+_AXES = {of_law.MISMATCH: "change of mismatch (CV)", of_law.WEIGHTS: "variation of weights (CV)"}
 
 
 @FIGURES.add("figure_law", title="The law of list weights", needs=("law",), order=10)
 def law(files: StudyFiles) -> Any:
     """Draw a panel per predictor."""
-    cells = _made(files.law, NAME, COLUMNS).filter(pl.col("same_as").fill_null("") == "")
+    cells = _made(files.law, of_law.NAME, of_law.COLUMNS).filter(pl.col("same_as").fill_null("") == "")
     if cells.is_empty():
         return _nothing("table_law")
-    lines = _made(files.law, LINES, LINE_COLUMNS).filter(pl.col("cells") == ALL)
+    lines = _made(files.law, of_law.LINES, of_law.LINE_COLUMNS).filter(pl.col("cells") == of_law.ALL)
     figure, axes = style.panels(1, len(_AXES), height=3.6, sharey=True)
     sets = enumerate(cells.select("dataset", "nsr").unique(maintain_order=True).rows())
     markers = {key: "osDv^P"[place % 6] for place, key in sets}
     for panel, (predictor, label) in zip(axes[0], _AXES.items(), strict=True):
         style.zero(panel)
-        _least_squares(panel, cells[CHANGES[predictor]], lines.filter(pl.col("predictor") == predictor))
+        changes: Any = cells[of_law.CHANGES[predictor]]
+        for line in lines.filter(pl.col("predictor") == predictor).head(1).iter_rows(named=True):
+            ends = np.array([min(0.0, changes.min()), changes.max()])
+            fitted = line["intercept"] + line["slope"] * ends
+            panel.plot(ends, fitted, color=style.INK, linewidth=1, label="least squares")
+            text = "slope {slope:+.4f}\n({slope_low:+.4f} to {slope_high:+.4f}), R² {r_squared:.2f}".format_map(line)
+            style.note(panel, text.replace("-", "−"), (0.02, 0.02), ha="left", va="bottom")
         for row in cells.iter_rows(named=True):
-            color, x = COLORS[row["loss"]], row[CHANGES[predictor]]
+            color, x = COLORS[row["loss"]], row[of_law.CHANGES[predictor]]
             name = f"_{row['loss']}, {row['weights']}, {DataSet(row['dataset'], row['nsr']).label}"
             panel.plot([x, x], [row["low"], row["high"]], color=color, linewidth=0.7, alpha=0.55, label=name)
-            marker, hollow = markers[row["dataset"], row["nsr"]], row["origin"] != BOUNDS
+            marker, hollow = markers[row["dataset"], row["nsr"]], row["origin"] != of_law.BOUNDS
             style.marks(panel, [x], [row["effect"]], color, marker, hollow=hollow, label=name)
         panel.set_xlabel(label)
     style.entries(axes[0, 0], ((loss, COLORS[loss], "o") for loss in cells["loss"].unique(maintain_order=True)))
     style.entries(axes[0, 0], ((DataSet(*key).label, style.MUTED, marker) for key, marker in markers.items()))
     axes[0, 0].set_ylabel("score with weights − without")
     return style.finish(figure, axes, "The law of list weights", legend=4)
-
-
-def _least_squares(panel: Any, changes: pl.Series, lines: pl.DataFrame) -> None:
-    for line in lines.head(1).iter_rows(named=True):
-        ends = np.array([min(0.0, float(changes.min())), float(changes.max())])  # type: ignore[arg-type]
-        fitted = line["intercept"] + line["slope"] * ends
-        panel.plot(ends, fitted, color=style.INK, linewidth=1, label="least squares")
-        text = "slope {slope:+.4f}\n({slope_low:+.4f} to {slope_high:+.4f}), R² {r_squared:.2f}".format_map(line)
-        style.note(panel, text.replace("-", "−"), (0.02, 0.02), ha="left", va="bottom")
 
 
 _PERMUTED = "permuted(pairs^-1)"
@@ -222,7 +198,9 @@ _AT = 1.0
 @FIGURES.add("figure_weight_powers", title="Powers of the number of pairs", needs=("law",), order=11)
 def weight_powers(files: StudyFiles) -> Any:
     """Draw a panel per data set, with a line per loss."""
-    cells = _made(files.law, NAME, COLUMNS).filter(pl.col("origin").is_in([EXPERIMENT, SECOND]))
+    cells = _made(files.law, of_law.NAME, of_law.COLUMNS).filter(
+        pl.col("origin").is_in([of_law.EXPERIMENT, of_law.SECOND])
+    )
     if cells.is_empty():
         return _nothing("table_law")
     sets = list(dict.fromkeys(cells.select("dataset", "nsr", "origin").rows()))
@@ -231,32 +209,30 @@ def weight_powers(files: StudyFiles) -> Any:
         own = scores.of_data_set(cells.filter(pl.col("origin") == origin), DataSet(*key), "nsr")
         style.zero(panel)
         for place, loss in enumerate(loss for loss in COLORS if loss in own["loss"]):
-            _curve(panel, own.filter(pl.col("loss") == loss), loss, (place - 1) * 0.035)
+            rows = {row["weights"]: row for row in own.filter(pl.col("loss") == loss).iter_rows(named=True)}
+            weights = {text: ListWeights.of(text) for text in rows}
+            powers = {
+                one.power: rows[text] for text, one in weights.items() if one.quantity == "pairs" and not one.permuted
+            }
+            points = sorted(({0.0: {"effect": 0.0, "low": 0.0, "high": 0.0}} | powers).items())
+            # Shifted sideways, so that intervals do not cover each other.
+            color, shift = COLORS[loss], (place - 1) * 0.035
+            x, y = [power + shift for power, _ in points], [row["effect"] for _, row in points]
+            panel.plot(x, y, color=color, marker="o", markersize=3.5, label=loss)
+            permuted = [(_AT, rows[_PERMUTED])] if _PERMUTED in rows else []
+            for power, row in points + permuted:
+                ends = [row["low"], row["high"]]
+                panel.plot([power + shift] * 2, ends, color=color, linewidth=0.8, label=f"_{loss}")
+            for power, row in permuted:
+                label = f"_{loss}, permuted"
+                style.marks(panel, [power + shift], [row["effect"]], color, "o", hollow=True, label=label)
         ticks = {-1.0: "−1", -0.5: "−0.5", 0.0: "0", 0.5: "0.5"}
-        ticks = {-1.5: "−1.5", **ticks, _AT: "−1,\npermuted"} if origin == EXPERIMENT else {**ticks, 1.0: "1\n"}
+        ticks = {-1.5: "−1.5", **ticks, _AT: "−1,\npermuted"} if origin == of_law.EXPERIMENT else {**ticks, 1.0: "1\n"}
         panel.set_xticks(list(ticks), list(ticks.values()))
         panel.set_xlabel("power of P(N − P)")
     axes[0, 0].set_ylabel("score with weights − without")
     columns = [DataSet(*key).label for *key, _ in sets]
     return style.finish(figure, axes, "Powers of the number of pairs", columns=columns, legend=3)
-
-
-def _curve(panel: Any, own: pl.DataFrame, loss: str, shift: float) -> None:
-    """Draw the points of a loss, shifted sideways so that intervals do not cover each other."""
-    rows = {row["weights"]: row for row in own.iter_rows(named=True)}
-    weights = {text: ListWeights.of(text) for text in rows}
-    powers = {one.power: rows[text] for text, one in weights.items() if one.quantity == "pairs" and not one.permuted}
-    zero = {"effect": 0.0, "low": 0.0, "high": 0.0}
-    points = sorted({0.0: zero, **powers}.items())
-    x = [power + shift for power, _ in points]
-    color = COLORS[loss]
-    panel.plot(x, [row["effect"] for _, row in points], color=color, marker="o", markersize=3.5, label=loss)
-    permuted = [(_AT, rows[_PERMUTED])] if _PERMUTED in rows else []
-    for power, row in points + permuted:
-        ends = [row["low"], row["high"]]
-        panel.plot([power + shift] * 2, ends, color=color, linewidth=0.8, label=f"_{loss}")
-    for power, row in permuted:
-        style.marks(panel, [power + shift], [row["effect"]], color, "o", hollow=True, label=f"_{loss}, permuted")
 
 
 def _titles(sets: Sequence[pl.DataFrame]) -> list[str]:
@@ -368,27 +344,25 @@ def leaderboard_topics(files: StudyFiles) -> Any:
     figure, axes = style.panels(len(roles), len(sets), height=0.6 + 1.7 * len(roles), sharex=True, sharey=True)
     for column, own in zip(axes.T, sets, strict=True):
         for panel, role in zip(column, roles, strict=True):
-            _topics_panel(panel, own.filter(pl.col("role") == role), narrow=len(sets) > 2)
+            topics = own.filter(pl.col("role") == role)
+            if topics.is_empty():
+                style.empty_panel(panel, "nothing to compare with")
+                continue
+            count = topics["n_topics"][0]
+            place, difference = (topics[name].to_numpy() for name in ("place", "difference"))
+            share = 100 * (place - 0.5) / count
+            signs = (("gain", difference > 0, style.BLUE), ("loss", difference < 0, style.VERMILION))
+            for name, where, color in signs:
+                look = {"color": color, "linewidth": 0, "alpha": 0.75, "step": "mid", "label": f"_{name}"}
+                panel.fill_between(share, difference, where=where, **look)
+            style.zero(panel, "no difference", width=0.7)
+            panel.set_xlim(0, 100)
+            # Of many topics, some are left out: places tell how many gain and lose.
+            lose = 100 * place[difference < 0].max(initial=0) / count
+            gain = 100 * (count + 1 - place[difference > 0].min(initial=count + 1)) / count
+            # In narrow panels, the row's title has to do.
+            other = "" if len(sets) > 2 else f"minus {system_text(topics.row(0, named=True))}\n"
+            style.note(panel, f"{other}{gain:.0f} % gain\n{lose:.0f} % lose", (0.02, 0.97), ha="left", va="top")
     title, y = "Topics that gain and lose: the best system minus another one", f"difference in {table['metric'][0]}"
     rows = [ROLES[role] for role in roles]
     return style.finish(figure, axes, title, x="topics, % of all", y=y, columns=_titles(sets), rows=rows)
-
-
-def _topics_panel(panel: Any, own: pl.DataFrame, *, narrow: bool) -> None:
-    if own.is_empty():
-        style.empty_panel(panel, "nothing to compare with")
-        return
-    place, count, difference = own["place"].to_numpy(), own["n_topics"][0], own["difference"].to_numpy()
-    share = 100 * (place - 0.5) / count
-    signs = (("gain", difference > 0, style.BLUE), ("loss", difference < 0, style.VERMILION))
-    for name, where, color in signs:
-        look = {"color": color, "linewidth": 0, "alpha": 0.75, "step": "mid", "label": f"_{name}"}
-        panel.fill_between(share, difference, where=where, **look)
-    style.zero(panel, "no difference", width=0.7)
-    panel.set_xlim(0, 100)
-    # Of many topics, some are left out: places tell how many gain and lose.
-    lose = 100 * place[difference < 0].max(initial=0) / count
-    gain = 100 * (count + 1 - place[difference > 0].min(initial=count + 1)) / count
-    counts = f"{gain:.0f} % gain\n{lose:.0f} % lose"
-    other = system_text(own.row(0, named=True))
-    style.note(panel, counts if narrow else f"minus {other}\n{counts}", (0.02, 0.97), ha="left", va="top")

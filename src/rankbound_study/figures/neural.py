@@ -15,20 +15,8 @@ from rankbound.texts import derive_seed
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.data.contracts import read_row_groups
 from rankbound_study.data.images import read_faces
-from rankbound_study.figures import Catalogue, FigureSpec, neural_title, style
+from rankbound_study.figures import Catalogue, FigureSpec, style
 from rankbound_study.results import neural
-from rankbound_study.results.neural import (
-    FAMILIES,
-    GAPS,
-    PAIR_ACCURACY,
-    TABLES,
-    by_gap,
-    coefficients,
-    data_set_title,
-    read_pairs,
-    table_of,
-    what_is_missing,
-)
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import text
@@ -51,13 +39,13 @@ _PATHS = (
 
 def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
     """Draw methods in columns, with the loss above the table's metric; a thin line per fold, a thick mean."""
-    about = TABLES[table - 1]
+    about = neural.TABLES[table - 1]
     frame = neural.read_epochs(files.needed("epochs"), methods)
-    sets = [name for name in frame["dataset"].unique() if table_of(name) == about]
+    sets = [name for name in frame["dataset"].unique() if neural.table_of(name) == about]
     frame = frame.filter(pl.col("dataset").is_in(sets))
     found = [method for method in methods if method in set(frame["method"])]
     if not found or about.metric not in frame.columns:
-        return style.remark(f"{', '.join(methods)}: nothing to draw.\n{what_is_missing(about)}")
+        return style.remark(f"{', '.join(methods)}: nothing to draw.\n{neural.what_is_missing(about)}")
     runs = None if files.runs is None else neural.read_runs(files.runs, about, []).group_by("method")
     picked = {} if runs is None else dict(runs.agg(pl.col("epoch").unique().sort()).rows())
     figure, axes = style.panels(2, len(found), height=3.6 if len(found) > 1 else 3.9, sharex="col", sharey="row")
@@ -73,7 +61,7 @@ def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -
         axes[1, column].locator_params(axis="x", nbins=6, integer=True)
     axes[0, 0].set_ylabel("loss")
     axes[1, 0].set_ylabel("pair accuracy" if about.of_faces else "NDCG@10")
-    titles = " and ".join(data_set_title(name) for name in frame["dataset"].unique().sort())
+    titles = " and ".join(neural.data_set_title(name) for name in frame["dataset"].unique().sort())
     return style.finish(figure, axes, titles, columns=found, legend=3)
 
 
@@ -82,7 +70,6 @@ for _number, _table, _subject, _metric, _methods in _PATHS:
         f"figure_neural_{_number}",
         text(FILE, "paths", metric=_metric, methods=_methods, data=_subject),
         arguments={"table": _table, "methods": _methods},
-        title=neural_title(_number),
         needs=("runs", "epochs"),
         part=COMPARED,
         data=(_table,),
@@ -120,37 +107,35 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
 def age_gaps(files: StudyFiles) -> Any:
     """Draw a panel per data set of faces, with a line per method and 95 % intervals; 0.5 is a random order."""
     if not files.predictions or files.images is None or files.runs is None or files.epochs is None:
-        return style.remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
-    pairs = read_pairs(files.predictions, files.images)
-    sets = sorted(pairs["dataset"].unique().to_list(), key=lambda name: (table_of(name).number, name))
+        return style.remark(f"No pairs to draw.\n{neural.what_is_missing(neural.TABLES[1])}")
+    pairs = neural.read_pairs(files.predictions, files.images)
+    sets = sorted(pairs["dataset"].unique().to_list(), key=lambda name: (neural.table_of(name).number, name))
     figure, axes = style.panels(1, len(sets), height=2.9, sharey=True)
     for panel, dataset in zip(axes[0], sets, strict=True):
         own = pairs.filter(pl.col("dataset") == dataset)
-        chosen = _best_of_families(files, dataset, own)
-        gaps = by_gap(own.filter(pl.col("method").is_in(chosen)))
+        # The best method of each family by validation, among those with predictions.
+        runs = neural.read_runs(files.runs, neural.table_of(dataset), [neural.PAIR_ACCURACY])
+        runs = runs.filter(pl.col("method").is_in(own["method"].unique().to_list()))
+        by_validation = scores_of_methods(files.epochs, dataset, neural.PAIR_ACCURACY)
+        of_family = (runs.filter(family=family)["method"].unique().to_list() for family in neural.FAMILIES)
+        best = [*(best_of(methods, by_validation) for methods in of_family), METHOD]
+        chosen = list(dict.fromkeys(name for name in best if name in set(own["method"])))
+        gaps = neural.by_gap(own.filter(pl.col("method").is_in(chosen)))
         for shift, (method, look) in enumerate(zip(chosen, style.SERIES, strict=False)):
             line = gaps.filter(pl.col("method") == method)
             groups = [(int(low), int(high)) for low, high in line.select("from_years", "to_years").rows()]
-            places = [GAPS.index(group) + 0.07 * (shift - (len(chosen) - 1) / 2) for group in groups]
+            places = [neural.GAPS.index(group) + 0.07 * (shift - (len(chosen) - 1) / 2) for group in groups]
             numbers = (line[name] for name in ("accuracy", "low", "high"))
             style.with_intervals(panel, look, places, numbers, linewidth=1.1, elinewidth=0.7, label=method)
         panel.axhline(0.5, color=style.MUTED, linewidth=0.6, label="_random order: 0.5")
-        panel.set_xticks(range(len(GAPS)), [f"{low}–{high}" if high < 99 else f"over {low - 1}" for low, high in GAPS])
+        panel.set_xticks(
+            range(len(neural.GAPS)), [f"{low}–{high}" if high < 99 else f"over {low - 1}" for low, high in neural.GAPS]
+        )
         panel.set_xlabel("years between the two faces")
-        panel.set_title("VGG16 features" if table_of(dataset) == TABLES[-1] else "pixels")
+        panel.set_title("VGG16 features" if neural.table_of(dataset) == neural.TABLES[-1] else "pixels")
         panel.legend(loc="best", fontsize=7.5)
     axes[0, 0].set_ylabel("pair accuracy")
-    return style.finish(figure, axes, data_set_title(sets[0]))
-
-
-def _best_of_families(files: StudyFiles, dataset: str, pairs: pl.DataFrame) -> list[str]:
-    """Return the best method of each family by validation, among those with predictions."""
-    runs = neural.read_runs(files.needed("runs"), table_of(dataset), [PAIR_ACCURACY])
-    names = pairs["method"].unique().sort().to_list()
-    of_family = {family: runs.filter(pl.col("family") == family)["method"].unique().to_list() for family in FAMILIES}
-    scores = scores_of_methods(files.needed("epochs"), dataset, PAIR_ACCURACY)
-    best = [best_of([name for name in of_family[family] if name in names], scores) for family in FAMILIES]
-    return list(dict.fromkeys(name for name in [*best, METHOD] if name is not None and name in names))
+    return style.finish(figure, axes, neural.data_set_title(sets[0]))
 
 
 @FIGURES.add(
@@ -178,7 +163,15 @@ def feature_counts(files: StudyFiles) -> Any:
     for column, dataset in enumerate(results.datasets):
         own = pl.col("dataset") == dataset
         _scores(axes[0, column], results.scores.filter(own), styles)
-        _gaps(axes[1, column], results.gaps.filter(own, pl.col("features").is_not_null()))
+        panel, of_set = axes[1, column], results.gaps.filter(own, pl.col("features").is_not_null())
+        style.zero(panel, "no gap", width=0.8)
+        if of_set.is_empty():
+            style.empty_panel(panel, "no network beside another model")
+        several = of_set["family"].n_unique() > 1
+        for ((family,), gaps), look in zip(of_set.group_by("family", maintain_order=True), style.SERIES, strict=False):
+            numbers = (gaps[name] for name in ("difference", "low", "high"))
+            label = f"gap, {family}" if several else "gap"
+            style.with_intervals(panel, look, gaps["features"], numbers, markersize=4, label=label)
         counts = results.scores.filter(own)["features"].unique().sort().to_list()
         axes[1, column].set(xlabel="number of features", xscale="log")
         axes[1, column].set_xticks(counts, [f"{count:,}" for count in counts])
@@ -186,7 +179,7 @@ def feature_counts(files: StudyFiles) -> Any:
         axes[1, column].margins(x=0.08)
     figure.get_layout_engine().set(wspace=0.06)
     axes[1, 0].set_ylabel("best network −\nbest other model")
-    return style.finish(figure, axes, columns=list(map(data_set_title, results.datasets)), legend=4)
+    return style.finish(figure, axes, columns=list(map(neural.data_set_title, results.datasets)), legend=4)
 
 
 def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]) -> None:
@@ -204,18 +197,7 @@ def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]
         options: dict[str, Any] = {"markersize": 4, "markerfacecolor": face, "label": label}
         style.with_intervals(panel, look, own["features"] * shift, numbers, **options)
     metric = str(scores["metric"][0])
-    panel.set_ylabel("pair accuracy" if metric == PAIR_ACCURACY else metric.replace("nDCG", "NDCG"))
-
-
-def _gaps(panel: Any, gaps: pl.DataFrame) -> None:
-    style.zero(panel, "no gap", width=0.8)
-    if gaps.is_empty():
-        style.empty_panel(panel, "no network beside another model")
-    several = gaps["family"].n_unique() > 1
-    for ((family,), own), look in zip(gaps.group_by("family", maintain_order=True), style.SERIES, strict=False):
-        numbers = (own[column] for column in ("difference", "low", "high"))
-        label = f"gap, {family}" if several else "gap"
-        style.with_intervals(panel, look, own["features"], numbers, markersize=4, label=label)
+    panel.set_ylabel("pair accuracy" if metric == neural.PAIR_ACCURACY else metric.replace("nDCG", "NDCG"))
 
 
 def pixels_of(images: Path, rows: npt.NDArray[Any]) -> dict[int, npt.NDArray[np.uint8]]:
@@ -273,27 +255,37 @@ def picture(panel: Any, pixels: npt.NDArray[Any], text: str, **options: Any) -> 
 _OF_PAIRS: dict[str, Any] = {"needs": ("predictions", "images"), "methods": (METHOD,), "shows_pictures": True}
 
 
-@FIGURES.add("figure_neural_2", arguments={"order": "any", "count": 3}, title=neural_title(2), data=(2,), **_OF_PAIRS)
-@FIGURES.add(
-    "figure_neural_6", arguments={"order": "right", "count": 6}, title=neural_title(6), data=(2, 3), **_OF_PAIRS
-)
-@FIGURES.add(
-    "figure_neural_7", arguments={"order": "wrong", "count": 6}, title=neural_title(7), data=(2, 3), **_OF_PAIRS
-)
+@FIGURES.add("figure_neural_2", arguments={"order": "any", "count": 3}, data=(2,), **_OF_PAIRS)
+@FIGURES.add("figure_neural_6", arguments={"order": "right", "count": 6}, data=(2, 3), **_OF_PAIRS)
+@FIGURES.add("figure_neural_7", arguments={"order": "wrong", "count": 6}, data=(2, 3), **_OF_PAIRS)
 def face_pairs(files: StudyFiles, *, order: str, count: int) -> Any:
     """Draw random test pairs: all ("any") or those in the right or wrong order by Rank-LR ("right", "wrong").
 
     Rank-LR uses the features of VGG16 if it was trained on them (as in the paper), else pixels; the title states which.
     The older face is on the right.
     """
-    pairs = _candidates(files, order)
-    if pairs is None or pairs.is_empty() or files.images is None:
-        return style.remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
+    if not files.predictions or files.images is None:
+        return style.remark(f"No pairs to draw.\n{neural.what_is_missing(neural.TABLES[1])}")
+    pairs = neural.read_pairs(files.predictions, files.images)
+    if order == "any":
+        pairs = pairs.filter(pl.col("method") == pairs["method"].min()).unique("topic", maintain_order=True)
+    else:
+        pairs = pairs.filter(pl.col("method") == METHOD, pl.col("seed") == pairs["seed"].min())
+        best = max(pairs["dataset"].unique().sort(), key=lambda name: neural.table_of(name).number, default="")
+        accuracy = 1.0 if order == "right" else 0.0
+        pairs = pairs.filter(pl.col("dataset") == best, pl.col("PairAccuracy") == accuracy)
+    if pairs.is_empty():
+        return style.remark(f"No pairs to draw.\n{neural.what_is_missing(neural.TABLES[1])}")
     random = np.random.default_rng(derive_seed("figure", "face-pairs", order, count))
     chosen = pairs[np.sort(random.permutation(len(pairs))[:count])]
     faces = chosen.select("younger", "older").to_numpy()
     pixels = pixels_of(files.images, np.unique(faces))
-    figure, panels = pair_grid(-(-len(chosen) // 3), 3, _pairs_title(chosen, order), lines=1 if order == "any" else 2)
+    dataset = str(chosen["dataset"][0])
+    features = "VGG16 features" if neural.table_of(dataset).number == len(neural.TABLES) else "pixels"
+    synthetic = "; synthetic data" if dataset.startswith(SYNTHETIC) else ""
+    title = f"Pairs that {METHOD} puts in the {order} order ({features}{synthetic})"
+    title = f"Pairs of {neural.data_set_title(dataset)}" if order == "any" else title
+    figure, panels = pair_grid(-(-len(chosen) // 3), 3, title, lines=1 if order == "any" else 2)
     every = list(chain.from_iterable(panels))
     for *sides, row in zip(every[::2], every[1::2], chosen.iter_rows(named=True), strict=False):
         for panel, name in zip(sides, ("younger", "older"), strict=True):
@@ -305,35 +297,13 @@ def face_pairs(files: StudyFiles, *, order: str, count: int) -> Any:
     return figure
 
 
-def _candidates(files: StudyFiles, order: str) -> pl.DataFrame | None:
-    if not files.predictions or files.images is None:
-        return None
-    pairs = read_pairs(files.predictions, files.images)
-    sets = sorted(pairs["dataset"].unique().to_list(), key=lambda name: -table_of(name).number)
-    if order == "any":
-        return pairs.filter(pl.col("method") == pairs["method"].min()).unique("topic", maintain_order=True)
-    accuracy = 1.0 if order == "right" else 0.0
-    wanted = pairs.filter(pl.col("method") == METHOD, pl.col("seed") == pairs["seed"].min())
-    best = next((name for name in sets if name in set(wanted["dataset"])), "")
-    return wanted.filter(pl.col("dataset") == best, pl.col("PairAccuracy") == accuracy)
-
-
-def _pairs_title(chosen: pl.DataFrame, order: str) -> str:
-    dataset = str(chosen["dataset"][0])
-    if order == "any":
-        return f"Pairs of {data_set_title(dataset)}"
-    features = "VGG16 features" if table_of(dataset).number == len(TABLES) else "pixels"
-    synthetic = "; synthetic data" if dataset.startswith(SYNTHETIC) else ""
-    return f"Pairs that {METHOD} puts in the {order} order ({features}{synthetic})"
-
-
 @FIGURES.add(
     "figure_neural_duplicates", title="Near duplicates", needs=("images",), data=(2,), shows_pictures=True, order=3
 )
 def near_duplicates(files: StudyFiles) -> Any:
     """Draw a row of pairs per stretch of distances; titles are black where pairs are grouped, else coloured."""
     if files.images is None:
-        return style.remark(f"No faces to draw.\n{what_is_missing(TABLES[1])}")
+        return style.remark(f"No faces to draw.\n{neural.what_is_missing(neural.TABLES[1])}")
     from rankbound_study.data.faces import THRESHOLD, example_pairs, perceptual_hashes
 
     # Of 256 bits; the last two stretches lie beyond the threshold.
@@ -373,18 +343,18 @@ LOGISTIC_FACTOR = 2000
 """Factor by which the paper multiplies the coefficients of its two logistic regressions."""
 
 
-@FIGURES.add("figure_neural_3", title=neural_title(3), needs=("weights", "images"), data=(2,), methods=_METHODS)
+@FIGURES.add("figure_neural_3", needs=("weights", "images"), data=(2,), methods=_METHODS)
 def coefficient_images(files: StudyFiles) -> Any:
     """Draw a picture per model: the mean of a pixel's three coefficients, red where brighter pixels look older."""
     if files.images is None or not files.weights:
-        return style.remark(f"No coefficients to draw.\n{what_is_missing(TABLES[1])}")
+        return style.remark(f"No coefficients to draw.\n{neural.what_is_missing(neural.TABLES[1])}")
     shape = read_faces(files.images).shape
-    of_pixels = {path.parts[-3]: path for path in files.weights if table_of(path.parts[-4]) == TABLES[1]}
+    of_pixels = {path.parts[-3]: path for path in files.weights if neural.table_of(path.parts[-4]) == neural.TABLES[1]}
     figure, axes = style.panels(1, len(_METHODS), height=2.6)
     for panel, method in zip(axes[0], _METHODS, strict=True):
         panel.set_axis_off()
         panel.set_title(method, loc="center")
-        weights = coefficients(of_pixels[method], shape) if method in of_pixels else None
+        weights = neural.coefficients(of_pixels[method], shape) if method in of_pixels else None
         if weights is None:
             style.empty_panel(panel, "not run")
             continue

@@ -34,7 +34,10 @@ CUTOFFS = range(1, 21)
 
 @FIGURES.add("figure_5_1", **OF_RUNS)
 def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
-    """Draw losses in rows, data sets in columns; a value is the mean over topics, averaged over folds and seeds."""
+    """Draw losses in rows, data sets in columns; a value is the mean over topics, averaged over folds and seeds.
+
+    Markers of what did not train are hollow.
+    """
     untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
     frame = scores.per_topic(scores.read_scores(runs, metrics, choice), metrics)
@@ -47,26 +50,22 @@ def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> 
         of_set = scores.of_data_set(means, data_set)
         for row, loss in enumerate(losses):
             hollow = [name for name in names if (*data_set, loss, name) in untrained]
-            _lines(axes[row, column], of_set.filter(pl.col("loss") == loss), metrics, names, hollow)
+            panel, own = axes[row, column], of_set.filter(pl.col("loss") == loss)
+            if own.is_empty():
+                style.empty_panel(panel)
+                continue
+            for position, bounding in enumerate(names):
+                for line in own.filter(pl.col("bounding") == bounding).select(metrics).rows()[:1]:
+                    look, label = style.bounding_style(bounding, names), style.bounding_title(bounding)
+                    options = {"linestyle": look.dashes, "linewidth": 1.0, "markersize": 2.6, "label": label}
+                    options |= {"markevery": (position % 5, 5), "hollow": bounding in hollow}
+                    style.marks(panel, list(CUTOFFS), line, look.color, look.marker, **options)
+            if hollow:
+                style.marks(panel, [], [], style.MUTED, "o", hollow=True, markersize=2.6, label=style.DID_NOT_TRAIN)
+            _cutoff_axis(panel)
     title = scores.heading("nDCG@k by bounding, loss (rows) and data set (columns)", choice, sets)
     columns, rows = [one.title for one in sets], [f"{loss} loss" for loss in losses]
     return style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", columns=columns, rows=rows, legend=5)
-
-
-def _lines(axes: Any, means: pl.DataFrame, metrics: list[str], names: list[str], hollow: list[str]) -> None:
-    """Draw a line per bounding, with hollow markers if it did not train."""
-    if means.is_empty():
-        style.empty_panel(axes)
-        return
-    for position, bounding in enumerate(names):
-        for line in means.filter(pl.col("bounding") == bounding).select(metrics).rows()[:1]:
-            look, label = style.bounding_style(bounding, names), style.bounding_title(bounding)
-            options = {"linestyle": look.dashes, "linewidth": 1.0, "markersize": 2.6, "markevery": (position % 5, 5)}
-            face = bounding in hollow
-            style.marks(axes, list(CUTOFFS), line, look.color, look.marker, hollow=face, label=label, **options)
-    if hollow:
-        style.marks(axes, [], [], style.MUTED, "o", hollow=True, markersize=2.6, label=style.DID_NOT_TRAIN)
-    _cutoff_axis(axes)
 
 
 def _cutoff_axis(axes: Any) -> None:
@@ -95,7 +94,16 @@ def ndcg_by_size(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) 
     for column, data_set in enumerate(sets):
         own, by_chance = (scores.of_data_set(frame, data_set) for frame in (trained, random))
         for row, size in enumerate(GROUPS):
-            _groups(axes[row, column], own, by_chance, metrics, size)
+            panel = axes[row, column]
+            if own.is_empty():
+                style.empty_panel(panel)
+                continue
+            for number, means in means_by_size(own, metrics, size):
+                style.line(panel, list(CUTOFFS), means, style.SERIES[number], label=_label(size, number), marks=4)
+            for number, means in means_by_size(by_chance, metrics, size):
+                look = {"color": style.SERIES[number].color, "linestyle": (0, (1, 1.5)), "linewidth": 0.8}
+                panel.plot(list(CUTOFFS), means, label=f"_random ordering, {_label(size, number)}", **look)
+            _cutoff_axis(panel)
     title, columns = scores.heading("nDCG@k by list size", choice, sets), [one.title for one in sets]
     rows = ["by relevant items", "by items"]
     style.finish(figure, axes, title, x="cut-off k", y="mean nDCG@k", columns=columns, rows=rows)
@@ -120,18 +128,6 @@ def means_by_size(lists: pl.DataFrame, metrics: Sequence[str], size: str) -> Ite
     for number, count, *means in found.rows():
         if count >= FEWEST:
             yield number, tuple(means)
-
-
-def _groups(panel: Any, own: pl.DataFrame, by_chance: pl.DataFrame, metrics: list[str], size: str) -> None:
-    if own.is_empty():
-        style.empty_panel(panel)
-        return
-    for number, means in means_by_size(own, metrics, size):
-        style.line(panel, list(CUTOFFS), means, style.SERIES[number], label=_label(size, number), marks=4)
-    for number, means in means_by_size(by_chance, metrics, size):
-        look = {"color": style.SERIES[number].color, "linestyle": (0, (1, 1.5)), "linewidth": 0.8}
-        panel.plot(list(CUTOFFS), means, label=f"_random ordering, {_label(size, number)}", **look)
-    _cutoff_axis(panel)
 
 
 def _label(size: str, number: int) -> str:
@@ -186,15 +182,11 @@ def _multiples(
             else:
                 drawn.append((panel, pairs))
         column[0].set_title(data_set.title)
-        columns.append((column, _limits(frame, data_set.dataset, metric), of_set, drawn))
+        # The axis of scores goes from the smallest one, rounded down to a multiple of 0.05, to 1.
+        smallest: Any = frame.filter(pl.col("dataset") == data_set.dataset)[metric].min()
+        low = 0.0 if smallest is None else float(np.floor(smallest * 20) / 20)
+        columns.append((column, (max(min(low, 0.9), 0.0) - 0.005, 1.005), of_set, drawn))
     return figure, axes, rows, sets, columns
-
-
-def _limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, float]:
-    """Return the score axis of a data set, from its smallest score, rounded down to a multiple of 0.05, to 1."""
-    smallest = frame.filter(pl.col("dataset") == dataset)[metric].min()
-    low = 0.0 if smallest is None else float(np.floor(float(smallest) * 20) / 20)  # type: ignore[arg-type]
-    return max(min(low, 0.9), 0.0) - 0.005, 1.005
 
 
 @_one_per_loss(2, "distributions")
@@ -204,28 +196,24 @@ def score_distributions(runs: Path, choice: RunsChoice, *, loss: str, epochs: Pa
     figure, axes, rows, sets, columns = _multiples(runs, choice, loss, epochs, sharey=True, sharex="col")
     for (top, *_), limits, _, panels in columns:
         for panel, pairs in panels:
-            _distributions(panel, pairs)
+            values = [pairs[name].to_numpy() for name in ("unbounded", "bounded")]
+            grid = np.unique(np.concatenate([*values, [0.0, 1.0]]))
+            unbounded, bounded = (np.searchsorted(np.sort(one), grid, side="right") / len(one) for one in values)
+            # (start, width) of the longest stretches where fewer topics score that low.
+            edges = np.flatnonzero(np.diff(np.concatenate([[False], bounded < unbounded, [False]]).astype(np.int8)))
+            starts, ends = grid[edges[::2]], grid[np.minimum(edges[1::2], len(grid) - 1)]
+            stretches = list(zip(starts.tolist(), (ends - starts).tolist(), strict=True))
+            panel.broken_barh(stretches, (0, 1), color=style.SHADE, linewidth=0, label="bounded share is lower")
+            plain, dashed = style.SERIES[0].color, style.SERIES[2].color
+            panel.plot(grid, unbounded, drawstyle="steps-post", color=plain, linewidth=1.0, label="unbounded")
+            look = {"color": dashed, "linestyle": (0, (3, 1)), "linewidth": 1.1}
+            panel.plot(grid, bounded, drawstyle="steps-post", label="bounded", **look)
         top.set_xlim(*limits)
         top.locator_params(axis="x", nbins=3)
     axes[0, 0].set_yticks([0, 0.5, 1])
     title = scores.heading(f"{metric} per topic, trained on {loss}: bounded against unbounded", choice, sets)
     y = "share of topics with a score ≤ x"
     return style.finish(figure, axes, title, x=metric, y=y, rows=rows, legend=4)
-
-
-def _distributions(axes: Any, pairs: pl.DataFrame) -> None:
-    values = [pairs[name].to_numpy() for name in ("unbounded", "bounded")]
-    grid = np.unique(np.concatenate([*values, [0.0, 1.0]]))
-    unbounded, bounded = (np.searchsorted(np.sort(one), grid, side="right") / len(one) for one in values)
-    # (start, width) of the longest stretches where fewer topics score that low.
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], bounded < unbounded, [False]]).astype(np.int8)))
-    starts, ends = grid[edges[::2]], grid[np.minimum(edges[1::2], len(grid) - 1)]
-    stretches = list(zip(starts.tolist(), (ends - starts).tolist(), strict=True))
-    axes.broken_barh(stretches, (0, 1), color=style.SHADE, linewidth=0, label="bounded share is lower")
-    plain, dashed = style.SERIES[0].color, style.SERIES[2].color
-    axes.plot(grid, unbounded, drawstyle="steps-post", color=plain, linewidth=1.0, label="unbounded")
-    look = {"color": dashed, "linestyle": (0, (3, 1)), "linewidth": 1.1}
-    axes.plot(grid, bounded, drawstyle="steps-post", label="bounded", **look)
 
 
 @_one_per_loss(5, "pairs")
@@ -266,27 +254,33 @@ def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path
     for column, _, of_set, panels in columns:
         column[0].set_xscale("log")
         for panel, pairs in panels:
-            difference = (pairs["bounded"] - pairs["unbounded"]).to_numpy()
-            _differences(panel, pairs["p"].to_numpy(), difference)
+            relevant, difference = pairs["p"].to_numpy(), (pairs["bounded"] - pairs["unbounded"]).to_numpy()
+            style.zero(panel, "no difference", width=0.7)
+            style.points(panel, relevant, difference, label="topic")
+            _density(panel, relevant, difference)
+            # Means of eight groups of about equal size; topics with equal counts share a group.
+            edges = np.unique(np.quantile(relevant, np.linspace(0, 1, 9)[1:-1]))
+            group = np.searchsorted(edges, relevant, side="left")
+            x, y = (
+                [float(values[group == one].mean()) for one in np.unique(group)] for values in (relevant, difference)
+            )
+            panel.plot(x, y, color=style.VERMILION, linewidth=1.3, marker="o", markersize=2.4, label="mean of a group")
             largest = max(largest, 1.3 * float(np.abs(difference).max()))
-        _plain_ticks(column[-1], of_set)
+        # Round numbers of relevant items, from about the smallest to about the largest one.
+        some: Any = of_set.filter(pl.col("p") > 0)["p"]
+        smallest, most = (some.min(), some.max()) if len(some) else (0, np.inf)
+        ticks = [tick for tick in (1, 3, 10, 30, 100, 300, 1000) if tick <= 1.5 * most]
+        ticks = [tick for tick in ticks if tick >= 0.5 * smallest] or ticks
+        column[-1].set_xticks(ticks, [str(tick) for tick in ticks])
+        column[-1].set_xticks([], minor=True)
+        if len(some):
+            column[-1].set_xlim(0.75 * smallest, 1.4 * most)
     axes[0, 0].set_yticks(LABELLED, [f"{tick:g}".replace("-", "−") for tick in LABELLED])
     axes[0, 0].set_yticks([-1, 1], minor=True)
     axes[0, 0].set_ylim(-largest, largest)
     title = f"Difference in {metric} per topic, bounded minus unbounded {loss} loss"
     title = scores.heading(title, choice, sets)
     return style.finish(figure, axes, title, x="relevant items", y=f"difference in {metric}", rows=rows, legend=3)
-
-
-def _differences(axes: Any, relevant: Any, difference: Any) -> None:
-    style.zero(axes, "no difference", width=0.7)
-    style.points(axes, relevant, difference, label="topic")
-    _density(axes, relevant, difference)
-    # Means of eight groups of about equal size; topics with equal counts share a group.
-    edges = np.unique(np.quantile(relevant, np.linspace(0, 1, 9)[1:-1]))
-    group = np.searchsorted(edges, relevant, side="left")
-    x, y = ([float(values[group == one].mean()) for one in np.unique(group)] for values in (relevant, difference))
-    axes.plot(x, y, color=style.VERMILION, linewidth=1.3, marker="o", markersize=2.4, label="mean of a group")
 
 
 def _density(axes: Any, relevant: Any, difference: Any) -> None:
@@ -314,18 +308,6 @@ def _density(axes: Any, relevant: Any, difference: Any) -> None:
         contours = axes.contour(*place, values, levels=levels, **look)
         contours.set_label("_density: 50 % of topics within the unbroken line, 90 % within the dashed one")
         axes.plot([], [], color=style.BLUE, linewidth=1.2, label="density: 50 % (dashed: 90 %)")
-
-
-def _plain_ticks(axes: Any, of_set: pl.DataFrame) -> None:
-    """Label round numbers of relevant items, from about the smallest to about the largest one."""
-    some = of_set.filter(pl.col("p") > 0)["p"]
-    smallest, largest = (float(one) for one in (some.min(), some.max())) if len(some) else (0.0, float("inf"))  # type: ignore[arg-type]
-    ticks = [tick for tick in (1, 3, 10, 30, 100, 300, 1000) if tick <= 1.5 * largest]
-    ticks = [tick for tick in ticks if tick >= 0.5 * smallest] or ticks
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.set_xticks([], minor=True)
-    if len(some):
-        axes.set_xlim(0.75 * smallest, 1.4 * largest)
 
 
 ROWS, COLUMNS = 6, 5
@@ -366,7 +348,12 @@ def learning_curves(files: StudyFiles) -> Any:
     kept = ((shown, rows, "models"), (losses, columns, "losses"))
     fewer = [f"the first {len(some)} of {len(every)} {what}" for some, every, what in kept if len(some) < len(every)]
     title = f"Learning curves ({', '.join(fewer)})" if fewer else "Learning curves"
-    models = [_row_title(key, rows) for key in shown]
+    # A row's title has the variant and the data set where rows differ in them.
+    of_set = len({key[:2] for key in rows}) > 1
+    models = [
+        f"{model}{f' ({variant})' if variant else ''}{f', {DataSet(*data_set).label}' if of_set else ''}"
+        for *data_set, model, variant in shown
+    ]
     return style.finish(figure, axes, title, columns=titles, rows=models, legend=6)
 
 
@@ -405,13 +392,6 @@ def _curves(panel: Any, own: pl.DataFrame) -> None:
     panel.locator_params(axis="y", nbins=4)
 
 
-def _row_title(key: Sequence[Any], every: Sequence[Sequence[Any]]) -> str:
-    """Return a row's title: the model, with the variant and the data set where rows differ in them."""
-    dataset, nsr, model, variant = key
-    of_set = f", {DataSet(dataset, nsr).label}" if len({other[:2] for other in every}) > 1 else ""
-    return f"{model}{f' ({variant})' if variant else ''}{of_set}"
-
-
 BOUNDS = (UNBOUNDED, "distribution", "distribution(gain=sd)")
 SIZES = (6, 9, 15, 24, 36, 60, 90, 120, 180, 240)
 """Items of lists, of which a third are relevant."""
@@ -439,8 +419,15 @@ def gradients(files: StudyFiles) -> Any:
                     style.line(panel, line["epoch"], line["share"], look, label=title, marks=5)
             panel.set_yscale("log")
             panel.locator_params(axis="x", nbins=5, integer=True)
-        _start(axes[-1, column], loss)
-        axes[-1, column].set_xlabel("items in the list")
+        panel = axes[-1, column]
+        panel.axhline(1, color=style.MUTED, linewidth=0.8, linestyle=(0, (1, 2)), label="min-max, at the start")
+        for bounding in BOUNDS[1:]:
+            slopes = [max(slope, 1e-5) for slope in slopes_at_the_start(loss, bounding)]
+            look, title = style.bounding_style(bounding, BOUNDS), style.bounding_title(bounding)
+            style.line(panel, SIZES, slopes, look, label=title, marks=5)
+        panel.set(xscale="log", yscale="log", xlabel="items in the list")
+        panel.set_xticks([6, 15, 36, 90, 240], ["6", "15", "36", "90", "240"])
+        panel.minorticks_off()
         if sets:
             axes[-2, column].set_xlabel("epoch")
     axes[0, 0].set_ylabel("share of largest norm" if sets else "slope at the start")
@@ -490,18 +477,6 @@ def slopes_at_the_start(loss: str, bound: str) -> list[float]:
     return found
 
 
-def _start(panel: Any, loss: str) -> None:
-    panel.axhline(1, color=style.MUTED, linewidth=0.8, linestyle=(0, (1, 2)), label="min-max, at the start")
-    for bounding in BOUNDS[1:]:
-        slopes = [max(slope, 1e-5) for slope in slopes_at_the_start(loss, bounding)]
-        look, title = style.bounding_style(bounding, BOUNDS), style.bounding_title(bounding)
-        style.line(panel, SIZES, slopes, look, label=title, marks=5)
-    panel.set_xscale("log")
-    panel.set_yscale("log")
-    panel.set_xticks([6, 15, 36, 90, 240], ["6", "15", "36", "90", "240"])
-    panel.minorticks_off()
-
-
 @FIGURES.add("figure_bounding_rates", title="Learning rates and boundings", needs=("rates",))
 def rates(files: StudyFiles) -> Any:
     """Draw a column per data set, a row per loss, a line per bounding."""
@@ -517,31 +492,35 @@ def rates(files: StudyFiles) -> Any:
     figure, axes = style.panels(len(losses), len(sets), height=0.9 + 1.5 * len(losses), sharex="col")
     for row, loss in enumerate(losses):
         for column, data_set in enumerate(sets):
-            _rates_panel(axes[row, column], scores.of_data_set(points, data_set).filter(pl.col("loss") == loss))
+            panel = axes[row, column]
+            own = scores.of_data_set(points, data_set).filter(pl.col("loss") == loss)
+            if own.is_empty():
+                style.empty_panel(panel)
+                continue
+            for bounding in [one for one in BOUNDINGS if one in set(own["bounding"])]:
+                line = own.filter(pl.col("bounding") == bounding).sort("learning_rate")
+                look, title = style.bounding_style(bounding, BOUNDINGS), style.bounding_title(bounding)
+                x, y = (line[name].to_numpy() for name in ("learning_rate", "test_score"))
+                panel.plot(x, y, color=look.color, linestyle=look.dashes, linewidth=1.0, label=title)
+                marked = line.filter(pl.col("chosen") > 0)
+                # The area of a mark, in square points, is the share of the folds that select the rate.
+                area = 80.0 * (marked["chosen"].to_numpy() / line["chosen"].sum())
+                of_marks = {
+                    "s": area,
+                    "marker": look.marker,
+                    "alpha": 0.7,
+                    "linewidths": 0,
+                    "label": f"_{title}, selected",
+                }
+                panel.scatter(marked["learning_rate"], marked["test_score"], color=look.color, **of_marks)
+            rates = own["learning_rate"].unique().sort().to_list()
+            panel.set_xscale("log")
+            # The lowest, the middle and the highest: the names of three have room.
+            named = rates[0], rates[(len(rates) - 1) // 2], rates[-1]
+            panel.set_xticks(rates, [f"{rate:g}" if rate in named else "" for rate in rates])
+            panel.minorticks_off()
+            panel.locator_params(axis="y", nbins=4)
     for panel in axes[-1]:
         panel.set_xlabel("learning rate")
     rows = [f"{loss} loss by {JUDGED_BY[loss]}" for loss in losses]
     return style.finish(figure, axes, columns=[one.title for one in sets], rows=rows, legend=5)
-
-
-def _rates_panel(panel: Any, own: pl.DataFrame) -> None:
-    if own.is_empty():
-        style.empty_panel(panel)
-        return
-    for bounding in [one for one in BOUNDINGS if one in set(own["bounding"])]:
-        line = own.filter(pl.col("bounding") == bounding).sort("learning_rate")
-        look, title = style.bounding_style(bounding, BOUNDINGS), style.bounding_title(bounding)
-        x, y = (line[name].to_numpy() for name in ("learning_rate", "test_score"))
-        panel.plot(x, y, color=look.color, linestyle=look.dashes, linewidth=1.0, label=title)
-        marked = line.filter(pl.col("chosen") > 0)
-        # The area of a mark, in square points, is the share of the folds that select the rate.
-        area = 80.0 * (marked["chosen"].to_numpy() / line["chosen"].sum())
-        of_marks = {"s": area, "marker": look.marker, "alpha": 0.7, "linewidths": 0, "label": f"_{title}, selected"}
-        panel.scatter(marked["learning_rate"], marked["test_score"], color=look.color, **of_marks)
-    rates = own["learning_rate"].unique().sort().to_list()
-    panel.set_xscale("log")
-    # The lowest, the middle and the highest: the names of three have room.
-    named = rates[0], rates[(len(rates) - 1) // 2], rates[-1]
-    panel.set_xticks(rates, [f"{rate:g}" if rate in named else "" for rate in rates])
-    panel.minorticks_off()
-    panel.locator_params(axis="y", nbins=4)

@@ -5,15 +5,15 @@ readers. The colours are those of Okabe and Ito (2008); `DARK` holds lighter one
 
 Titles inside an SVG file describe its parts: browsers show them, screen readers read them. A part (a series, a bar, a
 point with its interval) is described with its panel and values if its artist has a label; a label that begins with an
-underscore is not in a legend. A panel is described by its title, or that of its column, and by its label, which
-`row_titles` sets.
+underscore is not in a legend. A panel is described by its title, or that of its column, and by its label, the
+title of its row.
 """
 
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ import numpy as np
 
 from rankbound.errors import ConfigError
 from rankbound.io.atomic import atomic_path
+from rankbound_study import templates
 from rankbound_study.vocabulary import BOUNDINGS
 
 PAGE_WIDTH = 7.0
@@ -73,43 +74,6 @@ SERIES = (
 
 BOUNDING_STYLES = dict(zip(BOUNDINGS, SERIES, strict=False))
 
-_TICKS = {"color": MUTED, "labelcolor": INK, "labelsize": 8, "major.width": 0.6, "major.size": 2.5, "major.pad": 2}
-RC: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.labelsize": 9,
-    "legend.fontsize": 8.5,
-    "figure.titlesize": 9.5,
-    "figure.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlepad": 4,
-    "axes.labelpad": 3,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    **{f"{axis}tick.{name}": value for axis in "xy" for name, value in _TICKS.items()},
-    "axes.grid": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.45,
-    "axes.axisbelow": True,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "legend.frameon": False,
-    "legend.handlelength": 2.8,
-    "legend.columnspacing": 1.6,
-    "lines.linewidth": 1.2,
-    "axes.unicode_minus": True,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "rankbound",
-    "pdf.fonttype": 42,
-    "path.simplify": False,
-}
-
 
 def bounding_style(bounding: str, all_boundings: Sequence[str]) -> LineStyle:
     """Return the line style of a bounding, the same in every figure; variants take the spare styles in their order."""
@@ -127,11 +91,11 @@ def bounding_title(bounding: str) -> str:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Apply the house style to everything that is drawn in the block."""
+    """Apply the house style (`figures.mplstyle`) to everything that is drawn in the block."""
     import matplotlib
 
     matplotlib.use("agg")
-    with matplotlib.rc_context(RC):
+    with matplotlib.rc_context(fname=Path(templates.__file__).with_name("figures.mplstyle")):
         yield
 
 
@@ -224,20 +188,6 @@ def mark_untrained(axes: Any) -> None:
     axes.add_patch(Rectangle((0, 0), 1, 1, transform=axes.transAxes, label=DID_NOT_TRAIN, **look))
 
 
-def row_titles(axes: Any, titles: Sequence[str]) -> None:
-    """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for titles.
-
-    A name that is too long for one line is broken, after its hyphen if it has one.
-    """
-    for row, title in zip(axes, titles, strict=True):
-        for panel in row:
-            panel.set_label(title)
-        place = {"xytext": (5, 0), "xycoords": "axes fraction", "textcoords": "offset points", "rotation": -90}
-        look = {"ha": "left", "va": "center", "multialignment": "center", "fontsize": 8}
-        # A line of 14 characters fits beside the lowest panels.
-        row[-1].annotate(textwrap.fill(title, 14), (1.0, 0.5), **place, **look)
-
-
 def finish(
     figure: Any,
     axes: Any,
@@ -255,7 +205,7 @@ def finish(
         figure, axes: those of `panels`.
         title: the title of the figure.
         x, y: the labels below every column, and of all vertical axes.
-        columns, rows: the titles of columns, and of rows as of `row_titles`.
+        columns, rows: the titles of columns, and of rows: these stand at the right edge and read downwards.
         legend: the number of columns of the shared legend; none for 0.
     """
     for panel, heading in zip(axes[0], columns, strict=False):
@@ -263,9 +213,15 @@ def finish(
     if x:
         for panel in axes[-1]:
             panel.set_xlabel(x)
-        figure.supylabel(y, fontsize=RC["axes.labelsize"])
-    if rows:
-        row_titles(axes, rows)
+        figure.supylabel(y)
+    for row, heading in zip(axes, rows, strict=False):
+        for panel in row:
+            # For the titles inside the file.
+            panel.set_label(heading)
+        place = {"xytext": (5, 0), "xycoords": "axes fraction", "textcoords": "offset points", "rotation": -90}
+        look = {"ha": "left", "va": "center", "multialignment": "center", "fontsize": 8}
+        # A line of 14 characters fits beside the lowest panels; names break after a hyphen if they have one.
+        row[-1].annotate(textwrap.fill(heading, 14), (1.0, 0.5), **place, **look)
     if legend:
         shared_legend(figure, axes, columns=legend)
     if title:
@@ -308,9 +264,12 @@ def save(figure: Any, paths: Sequence[Path]) -> None:
         if path.suffix not in metadata:
             raise ConfigError(f"{path}: a figure is written as .svg, .pdf or .png, not as {path.suffix!r}")
         with house_style(), atomic_path(path) as temporary:
-            with marked(figure) if path.suffix == ".svg" else nullcontext() as described:
-                figure.savefig(temporary, metadata=metadata[path.suffix], dpi=200)
-            if described is not None:
+            described = [part for axes in figure.axes for part in _parts(_panel(axes, figure))]
+            # In the SVG file, the I-th part is the group `part-I`; other forms have no groups.
+            for place, part in enumerate(described):
+                part.artist.set_gid(f"part-{place}")
+            figure.savefig(temporary, metadata=metadata[path.suffix], dpi=200)
+            if path.suffix == ".svg":
                 temporary.write_text(with_titles(temporary.read_text("utf-8"), described), "utf-8")
 
 
@@ -330,53 +289,32 @@ class Panel(NamedTuple):
 
 
 class DrawnPart(NamedTuple):
-    """An artist and its description, or those of its marks, in drawing order."""
+    """An artist, and the titles of its elements: of the group (`g`), or of marks (`path`, `use`) in their order."""
 
     artist: Any
-    text: str
-    marks: tuple[str, ...] = ()
-
-
-@contextmanager
-def marked(figure: Any) -> Iterator[list[DrawnPart]]:
-    """Give ids to all described parts of the figure within the block: the I-th is the group `part-I` of its file."""
-    described = [part for axes in figure.axes for part in _parts(_panel(axes, figure))]
-    for place, part in enumerate(described):
-        part.artist.set_gid(f"part-{place}")
-    try:
-        yield described
-    finally:
-        for part in described:
-            part.artist.set_gid(None)
+    titles: Mapping[str, Sequence[str]]
 
 
 def with_titles(svg: str, described: Sequence[DrawnPart]) -> str:
-    """Replace the ids of a file that was saved within `marked` by titles."""
+    """Replace the ids of the described parts in a saved file by titles."""
 
     def titled(match: re.Match[str]) -> str:
-        indent, content, part = match[1], match[3], described[int(match[2])]
-        if not part.marks:
-            content = f"<title>{escape(part.text)}</title>{content}"
-        elif part.text:
-            # The line that joins the marks comes before them.
-            content = _with_each(_with_each(content, "path", [part.text]), "use", part.marks)
-        else:
-            content = _with_each(content, "path", part.marks)
+        indent, content = match[1], match[3]
+        for element, texts in described[int(match[2])].titles.items():
+            if element == "g":
+                content = f"<title>{escape(texts[0])}</title>{content}"
+                continue
+            pieces = re.split(rf"(<defs>.*?</defs>|<{element} [^>]*/>)", content, flags=re.DOTALL)
+            # The path of an undefined interval has no data.
+            drawn = [place for place, piece in enumerate(pieces) if re.match(rf"<{element} (d|xlink:href)=", piece)]
+            # Elements that matplotlib left out would shift all titles.
+            for place, text in zip(drawn, texts, strict=True) if len(drawn) == len(texts) else ():
+                pieces[place] = f"{pieces[place].removesuffix('/>')}><title>{escape(text)}</title></{element}>"
+            content = "".join(pieces)
         return f"{indent}<g>{content}{indent}</g>"
 
     svg = re.sub(r'^( *)<g id="part-(\d+)">(.*?)^\1</g>', titled, svg, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r'<g id="part-\d+"/>', "<g/>", svg)
-
-
-def _with_each(content: str, element: str, texts: Sequence[str]) -> str:
-    """Add a title to each element that draws something, or to none if matplotlib left some out."""
-    pieces = re.split(rf"(<defs>.*?</defs>|<{element} [^>]*/>)", content, flags=re.DOTALL)
-    # The path of an undefined interval has no data.
-    drawn = [place for place, piece in enumerate(pieces) if re.match(rf"<{element} (d|xlink:href)=", piece)]
-    if len(drawn) == len(texts):
-        for place, text in zip(drawn, texts, strict=True):
-            pieces[place] = f"{pieces[place].removesuffix('/>')}><title>{escape(text)}</title></{element}>"
-    return "".join(pieces)
 
 
 def plain(text: str) -> str:
@@ -389,19 +327,17 @@ def plain(text: str) -> str:
 def _panel(axes: Any, figure: Any) -> Panel:
     """Describe a panel; titles and axis labels at the figure's edges apply to all panels of a column or row."""
     own = axes.get_subplotspec()
-    grid = [(other, spec) for other in figure.axes if (spec := other.get_subplotspec()) is not None]
 
-    def nearest(line: str, way: str, sign: int) -> Iterator[Any]:
-        """Yield this panel, and those in its column or row on one side, the nearest first."""
+    def nearest(line: str, way: str, sign: int) -> list[Any]:
+        """Return this panel, and those in its column or row on one side, the nearest first."""
         if own is None:
-            yield axes
-            return
-        away = [
-            (sign * (getattr(own, way).start - getattr(spec, way).start), place)
-            for place, (_, spec) in enumerate(grid)
-            if getattr(spec, line) == getattr(own, line)
-        ]
-        yield from (grid[place][0] for distance, place in sorted(away) if distance >= 0)
+            return [axes]
+        start, away = getattr(own, way).start, {}
+        for other in figure.axes:
+            spec = other.get_subplotspec()
+            if spec is not None and getattr(spec, line) == getattr(own, line):
+                away[other] = sign * (start - getattr(spec, way).start)
+        return sorted((other for other in away if away[other] >= 0), key=lambda other: away[other])
 
     def first(texts: Iterable[str]) -> str:
         return next((plain(text) for text in texts if text), "")
@@ -426,10 +362,14 @@ def _parts(panel: Panel) -> Iterator[DrawnPart]:
         if name and isinstance(container, ErrorbarContainer):
             yield from _points_with_intervals(container, name, panel)
         elif name and isinstance(container, BarContainer):
-            yield from _bars(container, name, panel)
+            upright = container.orientation == "vertical"
+            axis = panel.axes.xaxis if upright else panel.axes.yaxis
+            for bar, value in zip(container.patches, np.asarray(container.datavalues), strict=True):
+                middle = bar.get_x() + bar.get_width() / 2 if upright else bar.get_y() + bar.get_height() / 2
+                yield DrawnPart(bar, {"g": [f"{name}\n{_place(axis, middle)}: {_numbers(value)[0]}"]})
     for artist in (*panel.axes.lines, *panel.axes.collections, *panel.axes.patches):
         if _label(artist) and artist not in inside:
-            yield DrawnPart(artist, _name(artist, panel) + _ends(artist, panel))
+            yield DrawnPart(artist, {"g": [_name(artist, panel) + _ends(artist, panel)]})
 
 
 def _label(artist: Any) -> str:
@@ -473,17 +413,10 @@ def _points_with_intervals(container: Any, name: str, panel: Panel) -> Iterator[
         text += ", interval {} to {}".format(*numbers[1:]) if known else ""
         points += [text] if np.isfinite(place) and np.isfinite(value) else []
         intervals += [text] if known else []
-    yield DrawnPart(line, name, tuple(points))
+    # The joining line is the first path; without any point, its group has the title.
+    yield DrawnPart(line, {"path": [name], "use": points} if points else {"g": [name]})
     if intervals:
-        yield DrawnPart(bars[0], "", tuple(intervals))
-
-
-def _bars(container: Any, name: str, panel: Panel) -> Iterator[DrawnPart]:
-    upright = container.orientation == "vertical"
-    axis = panel.axes.xaxis if upright else panel.axes.yaxis
-    for bar, value in zip(container.patches, container.datavalues, strict=True):
-        middle = bar.get_x() + bar.get_width() / 2 if upright else bar.get_y() + bar.get_height() / 2
-        yield DrawnPart(bar, f"{name}\n{_place(axis, middle)}: {_numbers(value)[0]}")
+        yield DrawnPart(bars[0], {"path": intervals})
 
 
 def _place(axis: Any, value: float) -> str:

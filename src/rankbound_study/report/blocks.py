@@ -1,8 +1,7 @@
 """What reports consist of: findings, sections, and tables as columns, with the files of a table.
 
 A `Layout` makes a `TableBlock` of a table's rows, from which all forms for people are rendered; programs have CSV. The
-same content gives the same bytes. Most layouts stand in the files of prose, below their captions (`Layout.of`). Numbers
-have a true minus, and a dash where there is none.
+same content gives the same bytes. Most layouts stand in the files of prose, below their captions (`Layout.of`).
 """
 
 import json
@@ -19,42 +18,10 @@ import polars as pl
 from rankbound.io.atomic import atomic_path
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.results import study_files
+from rankbound_study.report.numbers import DASH, between, fixed, four, signed, with_minus_signs
 from rankbound_study.templates import table_below, titled
 
-DASH = "–"
-
 Row = Mapping[str, Any]
-
-
-def signed(value: float | None) -> str:
-    """Return a signed difference to four decimals, or a dash for None."""
-    return DASH if value is None else with_minus(study_files.signed(value))
-
-
-def four(value: float | None) -> str:
-    """Return a score to four decimals, or a dash for None."""
-    return DASH if value is None else study_files.score(value)
-
-
-def fixed(digits: int) -> Callable[[float], str]:
-    """Return a format with a number of decimals."""
-    return lambda value: with_minus(f"{value:.{digits}f}")
-
-
-def between(low: float | None, high: float | None) -> str:
-    """Return an interval of differences."""
-    return f"{signed(low)} to {signed(high)}"
-
-
-def with_minus(text: str) -> str:
-    """Replace every hyphen by a minus sign."""
-    return text.replace("-", "−")
-
-
-def with_minus_signs(sentence: str) -> str:
-    """Replace the hyphens of negative numbers in a sentence by minus signs."""
-    return re.sub(r"(?<![\w.^])-(?=\d)", "−", sentence)
 
 
 @dataclass(frozen=True)
@@ -72,11 +39,9 @@ class Cell:
         return self.note if self.note.startswith("±") else f"({self.note})"
 
 
-def with_margin(
-    value: float, low: float, high: float, mark: str = "", *, strong: bool = False, emphasis: bool = False
-) -> Cell:
+def with_margin(value: float, low: float, high: float, mark: str = "", *, strong: bool = False) -> Cell:
     """Return a difference with half of its interval in small type."""
-    return Cell(signed(value), f"±{(high - low) / 2:.4f}{mark}", strong=strong, emphasis=emphasis)
+    return Cell(signed(value), f"±{(high - low) / 2:.4f}{mark}", strong=strong)
 
 
 @dataclass(frozen=True)
@@ -367,9 +332,49 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def plain_texts(block: TableBlock) -> TableTexts:
-    """Return the files of one table below its name (and, in Markdown, its caption)."""
-    return TableTexts(markdown(f"{block.name}. {block.caption}", [block]), latex(block.name, [block]))
+def texts(
+    heading: str,
+    blocks: Sequence[TableBlock],
+    comment: str,
+    *,
+    titled: bool = False,
+    in_latex: Sequence[TableBlock] | None = None,
+    dash: str = "--",
+) -> TableTexts:
+    r"""Return the content of a table's Markdown and LaTeX files.
+
+    Markdown has pipe tables below a heading. LaTeX has tables in the style of `booktabs`, for `\input`, below a
+    comment; a block with prose becomes a `longtable`.
+
+    Args:
+        heading, comment: the first line of each.
+        blocks, in_latex: the tables, and those of LaTeX if it has others.
+        titled: each table in Markdown has its name above it.
+        dash: what LaTeX has for a cell that is only a dash.
+    """
+    lines = [heading]
+    for block in blocks:
+        lines += ["", f"{block.name}:"] * titled
+        lines += ["", "|" + "".join(f"{f' {title}'.rstrip()} |" for title in block.header)]
+        lines.append("|" + "---|" * block.labels + "---:|" * (len(block.header) - block.labels))
+        lines += [f"| {' | '.join(_MARKDOWN.cells(block, row))} |" for row in block.rows]
+    marks = _LATEX._replace(escape=lambda text: dash if text == DASH else escaped(text))
+    tex = [f"% {comment}"]
+    for block in blocks if in_latex is None else in_latex:
+        environment = "longtable" if block.prose else "tabular"
+        titles = " &".join(f" {escaped(title)}".rstrip() for title in block.header).lstrip()
+        widths = iter(_PROSE_WIDTHS)
+        kinds = (
+            rf"p{{{next(widths)}\linewidth}}" if column in block.prose else "l" if column < block.labels else "r"
+            for column in range(len(block.header))
+        )
+        tex += [rf"\begin{{{environment}}}{{{''.join(kinds)}}}", r"\toprule", rf"{titles} \\", r"\midrule"]
+        tex += [r"\endhead"] * bool(block.prose)
+        for index, row in enumerate(block.rows):
+            tex += [r"\midrule"] * bool(index and index in block.rules)
+            tex.append(" & ".join(marks.cells(block, row)) + r" \\")
+        tex += [r"\bottomrule", rf"\end{{{environment}}}"]
+    return TableTexts("\n".join([*lines, ""]), "\n".join([*tex, ""]))
 
 
 _PROSE_WIDTHS = (0.35, 0.4)
@@ -426,41 +431,3 @@ class _Marks(NamedTuple):
 
 _MARKDOWN = _Marks(lambda text: text.replace("|", r"\|"), "**{}**", "*{}*", "{} {}")
 _LATEX = _Marks(escaped, r"\textbf{{{}}}", r"\textit{{{}}}", r"{} {{\footnotesize {}}}")
-
-
-def markdown(heading: str, blocks: Iterable[TableBlock], *, titled: bool = False) -> str:
-    """Return pipe tables below a heading; if `titled`, each has its name above it."""
-    lines = [heading]
-    for block in blocks:
-        lines += ["", f"{block.name}:"] * titled
-        lines += ["", "|" + "".join(f"{f' {title}'.rstrip()} |" for title in block.header)]
-        lines.append("|" + "---|" * block.labels + "---:|" * (len(block.header) - block.labels))
-        lines += [f"| {' | '.join(_MARKDOWN.cells(block, row))} |" for row in block.rows]
-    return "\n".join(lines) + "\n"
-
-
-def latex(comment: str, blocks: Iterable[TableBlock], *, dash: str = "--") -> str:
-    r"""Return tables in the style of `booktabs`, for `\input`; a block with prose becomes a `longtable`.
-
-    Args:
-        comment: the first line, as a comment.
-        blocks: the tables.
-        dash: text of a cell that is only a dash.
-    """
-    marks = _LATEX._replace(escape=lambda text: dash if text == DASH else escaped(text))
-    lines = [f"% {comment}"]
-    for block in blocks:
-        environment = "longtable" if block.prose else "tabular"
-        titles = " &".join(f" {escaped(title)}".rstrip() for title in block.header).lstrip()
-        widths = iter(_PROSE_WIDTHS)
-        kinds = (
-            rf"p{{{next(widths)}\linewidth}}" if column in block.prose else "l" if column < block.labels else "r"
-            for column in range(len(block.header))
-        )
-        lines += [rf"\begin{{{environment}}}{{{''.join(kinds)}}}", r"\toprule", rf"{titles} \\", r"\midrule"]
-        lines += [r"\endhead"] * bool(block.prose)
-        for index, row in enumerate(block.rows):
-            lines += [r"\midrule"] * bool(index and index in block.rules)
-            lines.append(" & ".join(marks.cells(block, row)) + r" \\")
-        lines += [r"\bottomrule", rf"\end{{{environment}}}"]
-    return "\n".join(lines) + "\n"

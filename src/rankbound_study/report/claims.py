@@ -10,19 +10,9 @@ import polars as pl
 
 from rankbound_study.claims import verdicts
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
-from rankbound_study.report.blocks import (
-    Cell,
-    Finding,
-    Layout,
-    ReportSection,
-    Row,
-    TableBlock,
-    TableTexts,
-    finding,
-    latex,
-    markdown,
-    with_minus_signs,
-)
+from rankbound_study.report import blocks
+from rankbound_study.report.blocks import Cell, Finding, Layout, ReportSection, Row, TableBlock, finding
+from rankbound_study.report.numbers import with_minus_signs
 from rankbound_study.templates import text
 
 FILE = "claims.md"
@@ -62,10 +52,10 @@ class Claims:
         """Return the section with all claims, a table for each group."""
         if self.table is not None:
             groups = verdicts.groups(self.table)
-            blocks = tuple(_SHOWN(own, name=name, caption=f"{verdicts.summary(own)}.") for name, own in groups)
+            shown = tuple(_SHOWN(own, name=name, caption=f"{verdicts.summary(own)}.") for name, own in groups)
             undecided = self.table.filter(pl.col("verdict") == INCONCLUSIVE)
             opening = text(FILE, "opening", inconclusive=len(undecided), known=undecided["margin"].count())
-            yield ReportSection("claims", "Claims", opening, blocks)
+            yield ReportSection("claims", "Claims", opening, shown)
 
     def of_source(self, letter: str) -> Iterator[TableBlock]:
         """Return the claims of one source, refuted ones first."""
@@ -151,9 +141,9 @@ _WITH_STATISTICS = Layout.of(
 )
 
 
-def texts(table: pl.DataFrame) -> TableTexts:
+def texts(table: pl.DataFrame) -> blocks.TableTexts:
     """Return the table's files; LaTeX has one table, without the statistics, for lack of width."""
     count = verdicts.summary(table)
-    blocks = [_WITH_STATISTICS(own, name=name) for name, own in verdicts.groups(table)]
+    shown = [_WITH_STATISTICS(own, name=name) for name, own in verdicts.groups(table)]
     heading = f"Claims of the sources and their verdicts. {count}."
-    return TableTexts(markdown(heading, blocks, titled=True), latex(count, [Layout.of(FILE, "in-latex")(table)]))
+    return blocks.texts(heading, shown, count, titled=True, in_latex=[Layout.of(FILE, "in-latex")(table)])

@@ -70,7 +70,7 @@ def build(
         *crossed_findings(tables),
         *distribution_findings(tables),
         *claims.findings(synthetic=synthetic),
-        *bounded.findings(claims, tested=board.made),
+        *bounded.findings(claims, tested=len(board.table) > 0),
     )
     # Of the reproduced studies, or of one on other data.
     names = list(dict.fromkeys(data_set.dataset for data_set in bounded.data_sets))
@@ -78,6 +78,12 @@ def build(
     title, subtitle = titled("findings.md", heading, names=names, protocols=bounded.protocols)
     left_out, anchors = list(left_out_blocks(instances)), list(_SECTIONS)
     first_ones, others, of_figures = anchors[:2], anchors[2:6], anchors[6:]
+    worked = []
+    if (blocks := tuple(table_blocks("worked", tables))) or bounded.reproduced:
+        marks = [row[-1].text for block in blocks for row in block.rows]
+        holding, failing = (marks.count(HOLDS[holds]) for holds in (True, False))
+        opening = text("findings.md", "worked", made=bool(blocks), holding=holding, printed=holding + failing)
+        worked.append(ReportSection("worked", "Worked tables", opening, blocks, columns=2))
     with reading(provenance or results):
         methods = methods_section(None if manifest is None else manifest.config, left_out)
     return Document(
@@ -95,7 +101,7 @@ def build(
             *further_sections(tables, figures, others, synthetic=synthetic),
             *related_sections(tables, bounded.honest),
             *further_sections(tables, figures, of_figures, synthetic=synthetic, reproduced=bounded.reproduced),
-            *_worked_sections(tables, reproduced=bounded.reproduced),
+            *worked,
             *neural_sections(tables, figures, claims),
             provenance_section(results, bounded.table, manifest),
             *(() if bounded.reproduced else board.advice()),
@@ -117,12 +123,3 @@ def further_sections(
         opening = f"Not drawn: {', '.join(missing)}." if missing else ""
         if blocks or reproduced:
             yield ReportSection(anchor, title, text("findings.md", "law") if anchor == "law" else opening, blocks)
-
-
-def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSection]:
-    blocks = tuple(table_blocks("worked", folder))
-    if blocks or reproduced:
-        marks = [row[-1].text for block in blocks for row in block.rows]
-        holding, failing = (marks.count(HOLDS[holds]) for holds in (True, False))
-        opening = text("findings.md", "worked", made=bool(blocks), holding=holding, printed=holding + failing)
-        yield ReportSection("worked", "Worked tables", opening, blocks, columns=2)

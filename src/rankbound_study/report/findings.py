@@ -21,25 +21,10 @@ from rankbound_study.claims.law import ALL, BEST, BOUNDS, MISMATCH, SECOND, WEIG
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.claims.verdicts import CONFIRMED, NOT_RUN
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.blocks import (
-    DASH,
-    Finding,
-    Layout,
-    Paragraph,
-    ReportSection,
-    Row,
-    TableBlock,
-    between,
-    finding,
-    fixed,
-    four,
-    paragraph,
-    signed,
-    with_minus,
-    with_minus_signs,
-)
+from rankbound_study.report.blocks import Finding, Layout, ReportSection, Row, TableBlock, finding, paragraph
 from rankbound_study.report.claims import GENERATED, Claims
 from rankbound_study.report.content import table_blocks
+from rankbound_study.report.numbers import DASH, between, fixed, four, signed, with_minus, with_minus_signs
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.effects import METRICS_CROSSED
 from rankbound_study.report.tables.table_5_1 import COLUMNS, TOLERANCE, cell_name
@@ -48,10 +33,6 @@ from rankbound_study.results.scores import UNTRAINED
 from rankbound_study.results.study_files import read_facts, read_made, read_table
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED, UNBOUNDED
-
-ON_COLLAPSE, ON_EQUAL_LOSSES, ON_POPULARITY = "T26", "T14", "P01"
-"""The claims on the collapse of nDCG under distribution bounding, on three boundings that should perform alike, and on
-popularity."""
 
 FILE = "findings.md"
 HONEST_TABLE = "table_5_1_honest"
@@ -97,7 +78,8 @@ class Bounded:
     @property
     def protocols(self) -> str:
         """The protocols of the tables, in words."""
-        return "published and honest protocols" if len(self.honest) else self._protocol
+        first = scores.PROTOCOLS.get(self.summary["protocol"], "no runs")
+        return "published and honest protocols" if len(self.honest) else first
 
     @cached_property
     def tested(self) -> list[Finding]:
@@ -112,29 +94,41 @@ class Bounded:
         trained, summary = _trained(self.table), self.summary
         printed = self.table.filter(pl.col("published").is_not_null()).select("nsr", "loss", "bounding").n_unique()
         yield from _popularity(self.popularity, self._selected["protocol"], claims)
-        yield from _reproduced(trained, summary)
+        if cells := summary["cells"].get("movielens"):
+            compared = trained.filter(pl.col("dataset") == "movielens", pl.col("difference").is_not_null())
+            farthest = compared.sort(pl.col("difference").abs(), descending=True).row(0, named=True)
+            mean = compared.select(pl.col("difference").abs().mean()).item()
+            yield finding(FILE, "reproduced", **farthest | cells | {"tolerance": summary["tolerance"], "mean": mean})
         yield from attempts_findings(self._missed, printed)
         yield from _reading(summary["mq2008"])
         yield from _collapse(trained, summary, claims)
-        yield from _untrained(trained)
+        stuck = trained.filter(UNTRAINED).to_dicts()
+        if named := [row | {"label": DataSet(row["dataset"], row["nsr"]).label} for row in stuck]:
+            yield finding(FILE, "untrained", named=named, cells=len(trained))
         yield from () if tested or self.tested else above_unbounded(self.table)
-        yield from _equal_losses(trained, summary["nrbp_spread"], claims)
-        yield from _controls(summary)
+        if spreads := summary["nrbp_spread"]:
+            name = max(spreads, key=lambda key: spreads[key])
+            own = trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(AFFINE))
+            published = pl.col("published")
+            of_print = own.group_by("dataset", "nsr").agg((published.max() - published.min()).alias("d"))
+            numbers = {"spread": spreads[name], "printed": of_print.select(pl.col("d").max()).item()}
+            verdict = claims.quoted("T14")
+            yield finding(FILE, "equal-losses", label=data_set_label(name), verdict=verdict, **numbers)
+        parts = [
+            f"{data_set_label(name)}: {counts['skipped']} of {counts['skipped'] + counts['lists']}"
+            for name, counts in summary["skipped"].items()
+            if counts["skipped"]
+        ]
+        if parts:
+            yield finding(FILE, "skipped", parts=parts)
 
     def section(self) -> ReportSection:
         """Return the section with all its tables."""
-        honest = [table_5_1.block(self.honest, scores.PROTOCOLS[HONEST])] if len(self.honest) else []
-        blocks = (
-            self.block,
-            *([ATTEMPTS.of_rows(self._missed)] if self._missed else []),
-            *(replace(block, name="Table 5.1, honest protocol") for block in honest),
-            *table_blocks("table-5-1", self.folder),
-        )
-        return ReportSection("table-5-1", "Table 5.1", "", blocks)
-
-    @property
-    def _protocol(self) -> str:
-        return scores.PROTOCOLS.get(self.summary["protocol"], "no runs")
+        blocks = [self.block, *([ATTEMPTS.of_rows(self._missed)] if self._missed else [])]
+        if len(self.honest):
+            honest = table_5_1.block(self.honest, scores.PROTOCOLS[HONEST])
+            blocks.append(replace(honest, name="Table 5.1, honest protocol"))
+        return ReportSection("table-5-1", "Table 5.1", "", (*blocks, *table_blocks("table-5-1", self.folder)))
 
     @cached_property
     def _missed(self) -> list[dict[str, Any]]:
@@ -143,7 +137,7 @@ class Bounded:
     @property
     def block(self) -> TableBlock:
         """Table 5.1 by the first protocol, beside the printed one."""
-        return table_5_1.block(self.table, self._protocol)
+        return table_5_1.block(self.table, scores.PROTOCOLS.get(self.summary["protocol"], "no runs"))
 
     @property
     def popularity(self) -> dict[tuple[str, str], tuple[float, float]]:
@@ -204,17 +198,9 @@ def _popularity(
         ],
         beaten=sum(popularity > best for popularity, best in compared.values()),
         of=len(compared),
-        verdict=claims.quoted(ON_POPULARITY),
+        verdict=claims.quoted("P01"),
         protocol=protocol,
     )
-
-
-def _reproduced(trained: pl.DataFrame, summary: dict[str, Any]) -> Iterator[Finding]:
-    if cells := summary["cells"].get("movielens"):
-        compared = trained.filter(pl.col("dataset") == "movielens", pl.col("difference").is_not_null())
-        farthest = compared.sort(pl.col("difference").abs(), descending=True).row(0, named=True)
-        mean = compared.select(pl.col("difference").abs().mean()).item()
-        yield finding(FILE, "reproduced", **farthest | cells | {"tolerance": summary["tolerance"], "mean": mean})
 
 
 def _reading(mq2008: dict[str, Any]) -> Iterator[Finding]:
@@ -257,47 +243,9 @@ def _collapse(trained: pl.DataFrame, summary: dict[str, Any], claims: Claims) ->
             for name, one in changes.items()
         ],
         span=signed(values[0]) if len(values) == 1 else between(min(values), max(values)),
-        verdict=claims.quoted(ON_COLLAPSE),
+        verdict=claims.quoted("T26"),
         protocol=summary["protocol"],
     )
-
-
-def _untrained(trained: pl.DataFrame) -> Iterator[Finding]:
-    """Name the cells with trainings that did not train."""
-    rows = trained.filter(UNTRAINED).to_dicts()
-    if named := [row | {"label": DataSet(row["dataset"], row["nsr"]).label} for row in rows]:
-        yield finding(FILE, "untrained", named=named, cells=len(trained))
-
-
-def _equal_losses(trained: pl.DataFrame, spreads: dict[str, float], claims: Claims) -> Iterator[Finding]:
-    if spreads:
-        name = max(spreads, key=lambda key: spreads[key])
-        own = trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(AFFINE))
-        published = pl.col("published")
-        of_print = own.group_by("dataset", "nsr").agg((published.max() - published.min()).alias("d"))
-        numbers = {"spread": spreads[name], "printed": of_print.select(pl.col("d").max()).item()}
-        verdict = claims.quoted(ON_EQUAL_LOSSES)
-        yield finding(FILE, "equal-losses", label=data_set_label(name), verdict=verdict, **numbers)
-
-
-def _controls(summary: dict[str, Any]) -> Iterator[Finding]:
-    """Report controls whose scores show that something is wrong, and lists that are left out."""
-    broken = []
-    for name, metrics in summary["controls"].items():
-        for metric, values in metrics.items():
-            if values.get("oracle") is not None and values["best"] is not None and values["best"] > values["oracle"]:
-                broken.append(f"{data_set_label(name)} {metric}: the best model is above the oracle")
-            if values.get("random") is not None and (values["unbounded"] or 0) < values["random"]:
-                broken.append(f"{data_set_label(name)} {metric}: the unbounded model is below the random ordering")
-    if broken:
-        yield finding(FILE, "broken-controls", broken=broken)
-    parts = [
-        f"{data_set_label(name)}: {counts['skipped']} of {counts['skipped'] + counts['lists']}"
-        for name, counts in summary["skipped"].items()
-        if counts["skipped"]
-    ]
-    if parts:
-        yield finding(FILE, "skipped", parts=parts)
 
 
 def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
@@ -434,11 +382,6 @@ def attempts_findings(missed: list[dict[str, Any]], printed: int) -> Iterator[Fi
         yield finding(FILE, "not-reproduced", missed=missed, printed=printed, losses=losses, below=below)
 
 
-_MOST_RISE, _AS_WELL, _VANISHING = "T46", "T23", "T27"
-"""The claims that bounding raises most means, that bounded losses do as well, and that a vanishing gradient explains
-the collapse of nDCG under distribution bounding."""
-
-
 def abstract(tables: Path, bounded: Bounded, claims: Claims) -> Iterator[ReportSection]:
     """Yield the section; nothing if the tables that it quotes were not made.
 
@@ -449,7 +392,31 @@ def abstract(tables: Path, bounded: Bounded, claims: Claims) -> Iterator[ReportS
     """
     cells = read_made(tables / f"{law.NAME}.csv", law.COLUMNS).filter(pl.col("same_as").fill_null("") == "")
     means = read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS).filter(pl.col("loss").is_in(LOSSES))
-    found = tuple(_findings(cells, means, bounded, claims))
+    found = []
+    change = pl.col(f"change_{WEIGHTS}")
+    if len(flat := cells.filter(change < FLAT)):
+        size = flat.select(pl.col("effect").abs().mean()).item()
+        found.append(finding(FILE, "flat", flat=FLAT, size=size, cells=len(flat)))
+    affine, distribution = (means.filter(pl.col("bounds") == kind) for kind in ("affine", "distribution"))
+    if len(affine):
+        bounds = {loss: cells.filter(origin=BOUNDS, loss=loss).select(change.mean()).item() for loss in affine["loss"]}
+        variation = {loss: value for loss, value in bounds.items() if value is not None}
+        found.append(finding(FILE, "affine", means=affine.to_dicts(), variation=variation))
+    # The weights that the second hypothesis named before its runs.
+    registered = cells.filter(pl.col("origin") == SECOND, pl.col("weights") == pl.col("loss").replace_strict(BEST))
+    if len(registered):
+        sizes = registered["effect"]
+        counts = {"cases": len(sizes), "ahead": (sizes > 0).sum(), "shown": (registered["low"] > 0).sum()}
+        found.append(finding(FILE, "sizes", least=sizes.min(), most=sizes.max(), **counts))
+    if len(distribution):
+        # The claim that a vanishing gradient explains the collapse of nDCG.
+        verdict = claims.verdict("T27").replace(NOT_RUN, "")
+        found.append(finding(FILE, "distribution", means=distribution.to_dicts(), verdict=verdict))
+    # The claims that bounding raises most means, and that bounded losses do as well.
+    most_rise, as_well = claims.verdict("T46"), claims.verdict("T23")
+    if not {most_rise, as_well} & {"", NOT_RUN}:
+        tested = " ".join(one.headline for one in bounded.tested)
+        found.append(finding(FILE, "verdicts", most_rise=most_rise, as_well=as_well, tested=tested))
     if found:
         generated = [GENERATED] if bounded.summary["synthetic"] else []
         opening = [*generated, text(FILE, "question")]
@@ -457,34 +424,7 @@ def abstract(tables: Path, bounded: Bounded, claims: Claims) -> Iterator[ReportS
         lines = read_made(tables / f"{law.LINES}.csv", law.LINE_COLUMNS)
         for line in lines.filter(predictor=MISMATCH, cells=ALL).iter_rows(named=True):
             opening += [text(FILE, "slope", **line), *(one.headline for one in law_findings(tables))]
-        yield ReportSection("abstract", "Abstract", " ".join(opening), findings=found)
-
-
-def _findings(cells: pl.DataFrame, means: pl.DataFrame, bounded: Bounded, claims: Claims) -> Iterator[Finding]:
-    """Yield the findings: `cells` are those of the law that count, `means` the mean effects by loss."""
-    change = pl.col(f"change_{WEIGHTS}")
-    if len(flat := cells.filter(change < FLAT)):
-        size = flat.select(pl.col("effect").abs().mean()).item()
-        yield finding(FILE, "flat", flat=FLAT, size=size, cells=len(flat))
-    affine, distribution = (means.filter(pl.col("bounds") == kind) for kind in ("affine", "distribution"))
-    if len(affine):
-        bounds = {loss: cells.filter(origin=BOUNDS, loss=loss).select(change.mean()).item() for loss in affine["loss"]}
-        variation = {loss: value for loss, value in bounds.items() if value is not None}
-        yield finding(FILE, "affine", means=affine.to_dicts(), variation=variation)
-    # The weights that the second hypothesis named before its runs.
-    registered = cells.filter(pl.col("origin") == SECOND, pl.col("weights") == pl.col("loss").replace_strict(BEST))
-    if len(registered):
-        effects = registered["effect"]
-        counts = {"cases": len(effects), "ahead": (effects > 0).sum(), "shown": (registered["low"] > 0).sum()}
-        yield finding(FILE, "sizes", least=effects.min(), most=effects.max(), **counts)
-    if len(distribution):
-        verdict = claims.verdict(_VANISHING)
-        verdict = "" if verdict == NOT_RUN else verdict
-        yield finding(FILE, "distribution", means=distribution.to_dicts(), verdict=verdict)
-    most_rise, as_well = claims.verdict(_MOST_RISE), claims.verdict(_AS_WELL)
-    if not {most_rise, as_well} & {"", NOT_RUN}:
-        tested = " ".join(one.headline for one in bounded.tested)
-        yield finding(FILE, "verdicts", most_rise=most_rise, as_well=as_well, tested=tested)
+        yield ReportSection("abstract", "Abstract", " ".join(opening), findings=tuple(found))
 
 
 def law_outcomes(folder: Path) -> dict[str, Any] | None:
@@ -528,42 +468,38 @@ def related_sections(tables: Path, honest: pl.DataFrame) -> Iterator[ReportSecti
     gradients = read_table(tables / f"{comparisons.GRADIENTS}.csv", comparisons.GRADIENT_COLUMNS)
     ranks = read_table(tables / f"{comparisons.RANKS}.csv", comparisons.RANK_COLUMNS)
     trained = honest.filter(pl.col("as_printed"), pl.col("loss") != "none", pl.col("n_trainings") > 0)
-    paragraphs = _findings_of_others(orders, trained, gradients, ranks)
-    title, opening = "Related work and what it predicts here", text(RELATED, "opening")
-    yield ReportSection("related", title, opening, (*paragraphs, *table_blocks("related", tables)))
-
-
-def _findings_of_others(
-    orders: pl.DataFrame, trained: pl.DataFrame, gradients: pl.DataFrame, ranks: pl.DataFrame
-) -> Iterator[Paragraph]:
-    """Yield what others found beside our numbers: orders of systems, trainings, gradients, and soft ranks."""
+    paragraphs = []
     upper_lower, min_max = orders.filter(bound="expectation-max"), orders.filter(bound="min-max", metric="nDCG")
     for name, own in (("upper-lower", upper_lower), ("min-max", min_max)):
         if len(own):
             counts = own.select("pairs", "significant", "significant_bounded", "gained", "lost").sum()
-            yield paragraph(RELATED, name, found=text(RELATED, "significant", **counts.row(0, named=True)))
+            paragraphs.append(paragraph(RELATED, name, found=text(RELATED, "significant", **counts.row(0, named=True))))
     if len(known := orders.filter(pl.col("tau").is_not_null())):
         lowest = known.sort("tau").row(0, named=True)
         sums = known.select("pairs", "inverted", "exchanged").sum().row(0, named=True)
         where, tau = DataSet(lowest["dataset"], lowest["nsr"]).label, with_minus(f"{lowest['tau']:.2f}")
-        yield paragraph(RELATED, "inconsistent", **lowest | sums | {"where": where, "tau": tau})
+        paragraphs.append(paragraph(RELATED, "inconsistent", **lowest | sums | {"where": where, "tau": tau}))
     if len(trained):
         kinds = {"affine bounds": AFFINE, "distribution bounding": ("distribution",), "no bounding": (UNBOUNDED,)}
         stalled = {
             kind: trained.filter(pl.col("bounding").is_in(names)).select("n_untrained", "n_trainings").sum().row(0)
             for kind, names in kinds.items()
         }
-        yield paragraph(RELATED, "stalled", counts={kind: pair for kind, pair in stalled.items() if pair[1]})
+        paragraphs.append(
+            paragraph(RELATED, "stalled", counts={kind: pair for kind, pair in stalled.items() if pair[1]})
+        )
     plain = {row["loss"]: row for row in gradients.filter(bound=UNBOUNDED).iter_rows(named=True)}
     if plain:
         shares = {loss: 100 * plain[loss]["incoherent"] / plain[loss]["pairs"] for loss in LOSSES if loss in plain}
         rows = gradients.iter_rows(named=True)
         differing = sum(row["incoherent"] != plain[row["loss"]]["incoherent"] for row in rows)
-        yield paragraph(RELATED, "incoherent", shares=shares, differing=differing)
+        paragraphs.append(paragraph(RELATED, "incoherent", shares=shares, differing=differing))
     by_metric = {}
     for (metric,), own in ranks.group_by("metric", maintain_order=True):
         differ, changes = own.filter(pl.col("p_value") <= LEVEL)["difference"], own["difference"].sort()
         sides = {"higher": (differ > 0).sum(), "lower": (differ < 0).sum(), "sets": len(own)}
         by_metric[metric] = {"lowest": changes[0], "highest": changes[-1], **sides}
     if by_metric:
-        yield paragraph(RELATED, "soft-ranks", by_metric=by_metric)
+        paragraphs.append(paragraph(RELATED, "soft-ranks", by_metric=by_metric))
+    title, opening = "Related work and what it predicts here", text(RELATED, "opening")
+    yield ReportSection("related", title, opening, (*paragraphs, *table_blocks("related", tables)))

@@ -18,7 +18,8 @@ from rankbound_study.figures.style import bounding_title
 from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.provenance.manifest import Manifest
 from rankbound_study.provenance.records import Record
-from rankbound_study.report.blocks import DASH, Cell, Layout, Paragraph, ReportSection, TableBlock
+from rankbound_study.report.blocks import Cell, Layout, Paragraph, ReportSection, TableBlock
+from rankbound_study.report.numbers import DASH
 from rankbound_study.report.tables.protocols import option_text
 from rankbound_study.results.neural import data_set_title
 from rankbound_study.results.study_files import scan_runs
@@ -136,10 +137,11 @@ def _listed(values: list[int]) -> str:
 
 def _estimates(config: Mapping[str, Any]) -> str:
     """Return a sentence on the distributions that are estimated, if there are any."""
-    sets = config.get("datasets", [])
-    protocols = config.get("protocols", []) if "distributions" in config else []
-    section = config.get("distributions", {})
-    methods = (section.get("method", ""), section.get("datasets", {}))
+    if "distributions" not in config:
+        return ""
+    sets, section = config.get("datasets", []), config["distributions"]
+    methods = section["method"], section.get("datasets", {})
+    protocols = config.get("protocols", [])
     found = {one: [name for name in sets if method_of(*methods, one, name) == SAMPLED] for one in protocols}
     if not any(found.values()):
         return ""
@@ -149,8 +151,7 @@ def _estimates(config: Mapping[str, Any]) -> str:
         if names
     }
     everywhere = all(names == sets for names in found.values())
-    samples = config["distributions"]["samples"]
-    return text(FILE, "estimates", samples=samples, everywhere=everywhere, places=places)
+    return text(FILE, "estimates", samples=section["samples"], everywhere=everywhere, places=places)
 
 
 _REASONS = {
@@ -310,12 +311,8 @@ def _settings(picked: pl.DataFrame) -> Iterator[tuple[Cell, ...]]:
         low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
         own = ", ".join(one for one in options[line] if one not in shared)
         epochs = str(low) if low == high else f"{low}–{high}"
-        yield Cell(about + _group_name(line[0], [row["model"] for row in rows])), Cell(own), Cell(epochs)
-
-
-def _group_name(stem: str, methods: list[str]) -> str:
-    """Return a group's name: `RankNet`, or `RankNet; of 30, 300, 3000` with its variants on fewer features."""
-    counts = sorted(int(method.removeprefix(stem + OF_FEATURES)) for method in methods if method != stem)
-    if not counts:
-        return stem
-    return f"{stem}{';' if stem in methods else ''} of {', '.join(map(str, counts))}"
+        # `RankNet`, or `RankNet; of 30, 300, 3000` with its variants on fewer features.
+        name, methods = line[0], [row["model"] for row in rows]
+        if counts := sorted(int(method.removeprefix(name + OF_FEATURES)) for method in methods if method != name):
+            name += f"{';' if name in methods else ''} of {', '.join(map(str, counts))}"
+        yield Cell(about + name), Cell(own), Cell(epochs)

@@ -19,20 +19,12 @@ from rankbound_study.claims.evidence import is_distinct
 from rankbound_study.claims.law import REGISTERED_COLUMNS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.blocks import (
-    Document,
-    Layout,
-    Paragraph,
-    ReportSection,
-    between,
-    paragraph,
-    signed,
-    with_minus,
-)
+from rankbound_study.report.blocks import Document, Layout, Paragraph, ReportSection, paragraph
 from rankbound_study.report.claims import Claims
 from rankbound_study.report.content import Figures
 from rankbound_study.report.findings import Bounded, law_findings, law_outcomes
 from rankbound_study.report.methods import methods_section
+from rankbound_study.report.numbers import between, signed, with_minus
 from rankbound_study.report.tables.effects import REGISTERED, replicas_block
 from rankbound_study.results.study_files import read_made
 from rankbound_study.templates import text, titled
@@ -100,7 +92,13 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     ]
     for one in found:
         opening = f"{text(FILE, 'law')} {one.headline} {one.detail}"
-        block = Layout.of(FILE, "second").of_rows(_second(tables))
+        start = f"{law.SECOND_HYPOTHESIS}: "
+        rows = read_made(tables / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS).rows(named=True)
+        block = Layout.of(FILE, "second").of_rows(
+            {name: with_minus(text.removeprefix(start)) for name, text in row.items()}
+            for row in rows
+            if row["prediction"].startswith(start)
+        )
         sections.append(ReportSection("law", "Why", opening, (block, *drawn("law"))))
     if others:
         block = Layout.of(FILE, "elsewhere").of_rows(others)
@@ -226,17 +224,6 @@ def _answers(
         counts = verdicts.counts(empirical)
         yield row("claims-answer", counts=counts, theorems=len(claims.table) - len(empirical))
         yield row("second-study-answer", counts=verdicts.counts(verdicts.of_source(empirical, "N")))
-
-
-def _second(tables: Path) -> list[dict[str, str]]:
-    """Return the predictions of the second hypothesis, with what was found and their outcomes."""
-    rows = read_made(tables / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS).rows(named=True)
-    start = f"{law.SECOND_HYPOTHESIS}: "
-    return [
-        {name: with_minus(text.removeprefix(start)) for name, text in row.items()}
-        for row in rows
-        if row["prediction"].startswith(start)
-    ]
 
 
 def _advice(means: pl.DataFrame) -> Iterator[Paragraph]:

@@ -15,31 +15,14 @@ from rankbound_study.claims.rules import Sample
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.figures.from_tables import system_text
 from rankbound_study.provenance.manifest import Manifest
-from rankbound_study.report.blocks import (
-    Finding,
-    Layout,
-    ReportSection,
-    Row,
-    TableBlock,
-    between,
-    finding,
-    four,
-    signed,
-)
+from rankbound_study.report.blocks import Finding, Layout, ReportSection, Row, finding
 from rankbound_study.report.claims import Claims
 from rankbound_study.report.content import Figures, table_blocks
 from rankbound_study.report.methods import settings_table
-from rankbound_study.report.tables import leaderboard, neural
-from rankbound_study.results.neural import (
-    AS_PRINTED,
-    CONTROL,
-    FAMILIES,
-    READINGS,
-    TABLES,
-    Printed,
-    data_set_title,
-    printed_scores,
-)
+from rankbound_study.report.numbers import between, four, signed
+from rankbound_study.report.tables import leaderboard
+from rankbound_study.report.tables import neural as tables
+from rankbound_study.results import neural
 from rankbound_study.results.scores import SYSTEM, names_of, of_data_set
 from rankbound_study.results.study_files import probability, read_facts, read_table
 from rankbound_study.templates import text
@@ -49,7 +32,6 @@ NAMED_TOPICS = 5
 """Topics that are named at either end of the differences."""
 
 _KEY = ("dataset", "nsr", *SYSTEM)
-_OPPOSITE = {BETTER: WORSE, WORSE: BETTER}
 
 
 @dataclass(frozen=True)
@@ -75,12 +57,17 @@ class Leaderboard:
         if not path.exists():
             return cls(pl.DataFrame(schema=COLUMNS), pl.DataFrame(schema=TOPICS), {"margin": 0, "data_sets": []}, {})
         table, topics = read_table(path, COLUMNS), read_table(folder / f"{leaderboard.NAME}_topics.csv", TOPICS)
-        return cls(table, topics, read_facts(folder / leaderboard.SUMMARY, leaderboard.FACTS), _costs(manifest))
-
-    @property
-    def made(self) -> bool:
-        """True if there is a leaderboard with systems."""
-        return bool(len(self.table))
+        # The honest trainings in the records.
+        costs: dict[tuple[Any, ...], float] = {}
+        for step in manifest.steps if manifest else ():
+            options = step.arguments.get("options")
+            if step.subcommand != "job" or not isinstance(options, Mapping) or "variant" not in options:
+                continue
+            if options.get("protocol") == "honest" and step.cpu_seconds:
+                named = {**options, "model": options["model"]["name"]}
+                key = tuple(named[name] for name in _KEY)
+                costs[key] = costs.get(key, 0.0) + step.cpu_seconds
+        return cls(table, topics, read_facts(folder / leaderboard.SUMMARY, leaderboard.FACTS), costs)
 
     def findings(self) -> Iterator[Finding]:
         """Report for each data set what ranks best, how it compares, and what it took; then the effect of bounding.
@@ -88,7 +75,16 @@ class Leaderboard:
         Without a model that trained, the finding is that there is none.
         """
         yield from self._by_data_set(self._finding)
-        yield from self._effect_of_bounding()
+        bounded = self.table.filter(pl.col("counterpart_verdict").is_not_null())
+        # The verdicts on bounded systems beside the unbounded ones of the same model and loss.
+        rows = [
+            {"model": own["model"][0], "cases": len(own), "mean": own["counterpart_difference"].to_numpy().mean()}
+            | _verdict_counts(own["counterpart_verdict"])
+            for own in bounded.partition_by("model", maintain_order=True)
+        ]
+        if rows:
+            counts = _verdict_counts(bounded["counterpart_verdict"])
+            yield finding(BOARD, "bounding", rows, cases=len(bounded), margin=self.facts["margin"], **counts)
 
     def sections(self, results: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:
         """Yield the section with the tables, and one with the figures."""
@@ -97,8 +93,14 @@ class Leaderboard:
         settings = settings_table(results / "experiments.parquet")
         others = (replace(block, name="Settings of the experiments") for block in settings)
         boards = leaderboard.blocks_of(self.table, self.facts["margin"], self._seconds)
-        blocks = (*boards, *self._named_topics(), *others)
-        yield ReportSection("leaderboard", "Leaderboard", text(BOARD, "opening"), blocks)
+        # The topics with the largest differences on either side.
+        rows = []
+        for part in self.topics.partition_by("dataset", "nsr", "role", maintain_order=True):
+            ends = part.tail(NAMED_TOPICS).reverse().to_dicts()
+            ends += [row for row in part.head(NAMED_TOPICS).to_dicts() if row not in ends]
+            rows += [row for row in ends if row["difference"]]
+        named = [Layout.of(BOARD, "topics", formats={"system": system_text}).of_rows(rows)] if rows else []
+        yield ReportSection("leaderboard", "Leaderboard", text(BOARD, "opening"), (*boards, *named, *others))
         if drawn := tuple(figures.blocks("figure_leaderboard_", synthetic=synthetic)):
             yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", drawn)
 
@@ -162,45 +164,8 @@ class Leaderboard:
             **{name: best[name] for name in ("metric", "score", "low", "high", "n_skipped", "rank")},
         )
 
-    def _effect_of_bounding(self) -> Iterator[Finding]:
-        """Count the verdicts on bounded systems beside the unbounded ones of the same model and loss."""
-        bounded = self.table.filter(pl.col("counterpart_verdict").is_not_null())
-        if bounded.is_empty():
-            return
-        rows = [
-            {"model": own["model"][0], "cases": len(own), "mean": own["counterpart_difference"].to_numpy().mean()}
-            | _verdict_counts(own["counterpart_verdict"])
-            for own in bounded.partition_by("model", maintain_order=True)
-        ]
-        counts = _verdict_counts(bounded["counterpart_verdict"])
-        yield finding(BOARD, "bounding", rows, cases=len(bounded), margin=self.facts["margin"], **counts)
-
     def _seconds(self, row: Row) -> float | None:
         return self.costs.get(tuple(row[name] for name in _KEY))
-
-    def _named_topics(self) -> Iterator[TableBlock]:
-        """Yield the topics with the largest differences on either side."""
-        rows = []
-        for part in self.topics.partition_by("dataset", "nsr", "role", maintain_order=True):
-            ends = part.tail(NAMED_TOPICS).reverse().to_dicts()
-            ends += [row for row in part.head(NAMED_TOPICS).to_dicts() if row not in ends]
-            rows += [row for row in ends if row["difference"]]
-        if rows:
-            yield Layout.of(BOARD, "topics", formats={"system": system_text}).of_rows(rows)
-
-
-def _costs(manifest: Manifest | None) -> dict[tuple[Any, ...], float]:
-    """Return the processor seconds of the honest trainings in the records."""
-    costs: dict[tuple[Any, ...], float] = {}
-    for step in manifest.steps if manifest else ():
-        options = step.arguments.get("options")
-        if step.subcommand != "job" or not isinstance(options, Mapping) or "variant" not in options:
-            continue
-        if options.get("protocol") == "honest" and step.cpu_seconds:
-            model = options["model"]["name"]
-            key = (options["dataset"], options["nsr"], options["variant"], model, options["loss"], options["bounding"])
-            costs[key] = costs.get(key, 0.0) + step.cpu_seconds
-    return costs
 
 
 def _name(own: pl.DataFrame, row: Row) -> str:
@@ -229,13 +194,14 @@ def _beside_best(own: pl.DataFrame, best: Row, partner: Sequence[str] | None) ->
             row = by_key[key]
             # The table has this one minus the best.
             word, comma, within = row[f"{BEST}_verdict"].partition(",")
+            opposite = {BETTER: WORSE, WORSE: BETTER}.get(word, word)
             yield {
                 "it is compared with": f"{system_text(row)}{role}",
                 "difference": -row[f"{BEST}_difference"],
                 "low": -row[f"{BEST}_high"],
                 "high": -row[f"{BEST}_low"],
                 "p": probability(row[f"{BEST}_p_holm"]),
-                "verdict": f"{_OPPOSITE.get(word, word)}{comma}{within}",
+                "verdict": f"{opposite}{comma}{within}",
             }
 
 
@@ -263,7 +229,7 @@ SAME_MODELS = (
 class Results:
     """One table on one data set, from its files: scores, and comparisons of pairs of methods."""
 
-    about: Printed
+    about: neural.Printed
     scores: pl.DataFrame
     comparisons: pl.DataFrame
 
@@ -275,8 +241,8 @@ class Results:
     @property
     def data(self) -> str:
         """The title of the data set."""
-        pixels = self.about.number == TABLES[1].number and not self.synthetic
-        return f"{data_set_title(self.scores['dataset'][0] or '')}{', pixels' * pixels}"
+        pixels = self.about.number == neural.TABLES[1].number and not self.synthetic
+        return f"{neural.data_set_title(self.scores['dataset'][0] or '')}{', pixels' * pixels}"
 
     def mean(self, method: str, metric: str | None = None) -> float | None:
         """Return a method's mean; None if it has not run."""
@@ -285,7 +251,7 @@ class Results:
 
     def printed(self, method: str) -> float | None:
         """Return the score that the paper prints for a method, on any data set."""
-        own = printed_scores(self.about).filter(pl.col("method") == method.removesuffix(AS_PRINTED))
+        own = neural.printed_scores(self.about).filter(pl.col("method") == method.removesuffix(neural.AS_PRINTED))
         return next(iter(own["printed"]), None)
 
     def of_families(self, *families: str) -> list[str]:
@@ -306,10 +272,10 @@ class Results:
 def read_results(folder: Path) -> list[Results]:
     """Read the study's tables in a folder, one per table and data set, in the paper's order."""
     results = []
-    for about in TABLES:
+    for about in neural.TABLES:
         if (folder / f"{about.name}.csv").exists():
-            comparisons = read_table(folder / f"{about.name}_comparisons.csv", neural.COMPARISON_COLUMNS)
-            scores = read_table(folder / f"{about.name}.csv", neural.COLUMNS)
+            comparisons = read_table(folder / f"{about.name}_comparisons.csv", tables.COMPARISON_COLUMNS)
+            scores = read_table(folder / f"{about.name}.csv", tables.COLUMNS)
             for own in scores.partition_by("dataset", maintain_order=True):
                 beside = comparisons.filter(pl.col("dataset").eq_missing(pl.lit(own["dataset"][0])))
                 results.append(Results(about, own, beside))
@@ -331,8 +297,8 @@ def _above_random(web: Results) -> Iterator[Finding]:
     random, lambdamart, printed = web.mean("random"), web.mean("LambdaMART"), web.printed("LambdaMART")
     if random is None or lambdamart is None or printed is None:
         return
-    means = [web.mean(method) or 0.0 for method in web.of_families(*FAMILIES)]
-    row = web.scores.filter(pl.col("ours").is_not_null(), pl.col("family") != CONTROL).row(0, named=True)
+    means = [web.mean(method) or 0.0 for method in web.of_families(*neural.FAMILIES)]
+    row = web.scores.filter(pl.col("ours").is_not_null(), pl.col("family") != neural.CONTROL).row(0, named=True)
     yield finding(
         NEURAL,
         "above-random",
@@ -343,7 +309,7 @@ def _above_random(web: Results) -> Iterator[Finding]:
         above=sum(mean > random for mean in means),
         methods=len(means),
         printed=printed,
-        printed_place=_place(printed, printed_scores(web.about)["printed"].to_list()),
+        printed_place=_place(printed, neural.printed_scores(web.about)["printed"].to_list()),
         dataset=web.about.dataset,
         skipped=row["n_skipped"],
         n=row["n"],
@@ -357,11 +323,11 @@ def _place(score: float, scores: Sequence[float]) -> str:
 def _readings(faces: Results) -> Iterator[Finding]:
     """Compare the printed classifiers, which score below 0.5, with two ways of counting a pair (N18 of the errata)."""
     names = faces.of_families("classification")
-    by_score, both = ([faces.mean(name, metric) or 0.0 for name in names] for metric in (None, READINGS[0]))
+    by_score, both = ([faces.mean(name, metric) or 0.0 for name in names] for metric in (None, neural.READINGS[0]))
     printed = [value for name in names if (value := faces.printed(name)) is not None]
     if not names or not printed:
         return
-    metrics = {"score": None, **dict(zip(("right", "same", "wrong"), READINGS, strict=False))}
+    metrics = {"score": None, **dict(zip(("right", "same", "wrong"), neural.READINGS, strict=False))}
     rows = [
         {"method": name, "printed": faces.printed(name)}
         | {title: faces.mean(name, metric) for title, metric in metrics.items()}
@@ -394,8 +360,8 @@ def _same_models(table: Results) -> Iterator[Finding]:
 def _as_printed(table: Results) -> Iterator[Finding]:
     """Compare the paper's optimiser, learning rate and batches with ours."""
     rows = []
-    for name in table.of_families(*FAMILIES):
-        base = name.removesuffix(AS_PRINTED)
+    for name in table.of_families(*neural.FAMILIES):
+        base = name.removesuffix(neural.AS_PRINTED)
         if base == name or (change := table.compared(name, base)) is None:
             continue
         rows.append({"method": base, "theirs": table.mean(name), "ours": table.mean(base), **change})

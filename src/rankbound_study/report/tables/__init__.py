@@ -16,7 +16,7 @@ from rankbound.errors import ConfigError
 from rankbound_study.claims import verdicts
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.figures import Spec, found_specs
-from rankbound_study.report.blocks import TableBlock, TableFiles, plain_texts
+from rankbound_study.report.blocks import TableBlock, TableFiles, texts
 from rankbound_study.results.study_files import StudyFiles, read_made, read_table
 from rankbound_study.vocabulary import HONEST
 
@@ -116,4 +116,5 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
     lay = spec.in_files or spec.layout
     if lay is None or ".md" not in spec.beside or found.texts is not None:
         return found
-    return replace(found, texts=plain_texts(lay(found.table)))
+    block = lay(found.table)
+    return replace(found, texts=texts(f"{block.name}. {block.caption}", [block], block.name))

@@ -15,23 +15,8 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.reader import read_instances
 from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import (
-    DASH,
-    Across,
-    Cell,
-    Column,
-    Layout,
-    Row,
-    TableBlock,
-    TableFiles,
-    TableTexts,
-    between,
-    latex,
-    markdown,
-    signed,
-    with_margin,
-    with_minus,
-)
+from rankbound_study.report.blocks import Across, Cell, Column, Layout, Row, TableBlock, TableFiles, texts, with_margin
+from rankbound_study.report.numbers import DASH, between, signed, with_minus
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, evidence_of, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.results.scores import MARK
@@ -307,8 +292,7 @@ def _ratios(evidence: Evidence) -> TableFiles:
     table = comparisons.ratios_crossed(evidence)
     blocks = list(ratio_blocks(table))
     name, caption = titled(FILE, "ratios", **_MARKS)
-    texts = TableTexts(markdown(f"{name} {caption}", blocks, titled=True), latex(name.removesuffix("."), blocks))
-    return TableFiles(table, texts)
+    return TableFiles(table, texts(f"{name} {caption}", blocks, name.removesuffix("."), titled=True))
 
 
 def samplings_block(table: pl.DataFrame) -> TableBlock:

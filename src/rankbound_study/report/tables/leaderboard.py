@@ -12,19 +12,8 @@ from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, WO
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import (
-    DASH,
-    Cell,
-    Column,
-    Layout,
-    Row,
-    TableBlock,
-    TableFiles,
-    TableTexts,
-    latex,
-    markdown,
-    with_margin,
-)
+from rankbound_study.report.blocks import Cell, Column, Layout, Row, TableBlock, TableFiles, texts, with_margin
+from rankbound_study.report.numbers import DASH
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import MARK, SYSTEM, names_of, of_data_set
@@ -131,7 +120,16 @@ def make_leaderboard(
 ) -> TableFiles:
     """Return the table of a study; `leaderboard` is that section of the configuration."""
     choice = claimed.Choice(**(leaderboard or {}))
-    boards = list(_boards(files, study, choice))
+    systems = scores.read_systems(files, study)
+    validation = scores.validation_means(files, study, systems, choice.judged_by)
+    untrained = scores.untrained_systems(files, study)
+    # Of the data sets that have a trained system.
+    trained = systems.filter(pl.col("loss") != "none").select("dataset", "nsr_test").unique().rows()
+    boards = []
+    for data_set in sorted(map(DataSet._make, trained), key=lambda data_set: data_set.place):
+        counts = of_data_set(untrained, data_set).select(*SYSTEM, "n_untrained").rows()
+        stuck = {tuple(map(str, key)): count for *key, count in counts}
+        boards.append(Board(of_data_set(systems, data_set), of_data_set(validation, data_set), choice, stuck))
     table = pl.concat([pl.DataFrame(schema=claimed.COLUMNS), *(board.table for board in boards)])
     beside: dict[str, pl.DataFrame | dict[str, Any]] = {
         "_summary.json": {"margin": choice.margin, "data_sets": [_facts(board) for board in boards]},
@@ -140,20 +138,7 @@ def make_leaderboard(
     }
     shown = list(blocks_of(table, choice.margin))
     heading = f"Leaderboard. {shown[0].caption}" if shown else "Leaderboard: no trained models."
-    texts = TableTexts(markdown(heading, shown, titled=True), latex("Leaderboard", shown, dash=DASH))
-    return TableFiles(table, texts, beside)
-
-
-def _boards(files: StudyFiles, study: str, choice: claimed.Choice) -> Iterator[Board]:
-    """Yield the board of each data set that has a trained system, in the order of all tables."""
-    systems = scores.read_systems(files, study)
-    validation = scores.validation_means(files, study, systems, choice.judged_by)
-    untrained = scores.untrained_systems(files, study)
-    trained = systems.filter(pl.col("loss") != "none").select("dataset", "nsr_test").unique().rows()
-    for data_set in sorted(map(DataSet._make, trained), key=lambda data_set: data_set.place):
-        counts = of_data_set(untrained, data_set).select(*SYSTEM, "n_untrained").rows()
-        stuck = {tuple(map(str, key)): count for *key, count in counts}
-        yield Board(of_data_set(systems, data_set), of_data_set(validation, data_set), choice, stuck)
+    return TableFiles(table, texts(heading, shown, "Leaderboard", titled=True, dash=DASH), beside)
 
 
 def _facts(board: Board) -> dict[str, Any]:

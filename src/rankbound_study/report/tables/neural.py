@@ -22,32 +22,11 @@ from rankbound.errors import ConfigError, DataError
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures import Catalogue
-from rankbound_study.report.blocks import (
-    DASH,
-    Across,
-    Cell,
-    Column,
-    Layout,
-    Row,
-    TableBlock,
-    TableFiles,
-    TableTexts,
-    four,
-    latex,
-    markdown,
-    with_minus,
-)
+from rankbound_study.report import blocks
+from rankbound_study.report.blocks import Across, Cell, Column, Layout, Row, TableBlock, TableFiles, TableTexts
+from rankbound_study.report.numbers import DASH, four, with_minus
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import neural
-from rankbound_study.results.neural import (
-    AGE_GAP_COLUMNS,
-    AS_PRINTED,
-    CONTROL,
-    FAMILIES,
-    Printed,
-    data_set_title,
-    printed_scores,
-)
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import StudyFiles, read_table, schema
 from rankbound_study.templates import text
@@ -79,7 +58,7 @@ class NeuralTable:
 
 
 def neural_table(
-    table: Printed, runs: Path, epochs: Path, predictions: Sequence[Path] = (), images: Path | None = None
+    table: neural.Printed, runs: Path, epochs: Path, predictions: Sequence[Path] = (), images: Path | None = None
 ) -> NeuralTable:
     """Compute a table; tables of faces need the predictions of their methods and, for the ages, the images file.
 
@@ -95,11 +74,11 @@ def neural_table(
     pairs = neural.read_pairs(predictions, images) if predictions and images is not None else None
     rows: list[dict[str, Any]] = []
     comparisons: list[tuple[Any, ...]] = []
-    gaps = [pl.DataFrame(schema={"dataset": pl.String, **AGE_GAP_COLUMNS})]
+    gaps = [pl.DataFrame(schema={"dataset": pl.String, **neural.AGE_GAP_COLUMNS})]
     for own in frame.partition_by("dataset", maintain_order=True):
         dataset = own["dataset"][0]
         own_pairs = None if pairs is None else pairs.filter(pl.col("dataset") == dataset)
-        trained = own.filter(pl.col("family") != CONTROL)["method"].unique().sort().to_list()
+        trained = own.filter(pl.col("family") != neural.CONTROL)["method"].unique().sort().to_list()
         best = best_of(trained, scores_of_methods(epochs, dataset, table.metric))
         if best is None:
             lacking = f"no validation scores of methods on {dataset}"
@@ -115,16 +94,11 @@ def neural_table(
     for own in [] if pairs is None else pairs.partition_by("dataset", maintain_order=True):
         gaps.append(neural.by_gap(own).select(pl.lit(own["dataset"][0]).alias("dataset"), pl.all()))
     beside = pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row")
-    return NeuralTable(_in_order(_beside_print(rows, table), table), beside, pl.concat(gaps))
+    return NeuralTable(_beside_print(rows, table), beside, pl.concat(gaps))
 
 
 def _rows(
-    frame: pl.DataFrame,
-    metric: str,
-    methods: Sequence[str],
-    means: neural.MethodMeans,
-    trained: list[int],
-    best: int,
+    frame: pl.DataFrame, metric: str, methods: Sequence[str], means: neural.MethodMeans, trained: list[int], best: int
 ) -> Iterator[dict[str, Any]]:
     others = [place for place in trained if place != best and math.isfinite(means.means[place])]
     tested = {place: means.difference(place, best) for place in others}
@@ -163,17 +137,18 @@ def _readings(frame: pl.DataFrame, pairs: pl.DataFrame) -> Iterator[dict[str, An
             yield _facts(frame, method, R_SQUARED, *numbers, counted=False) | {"n": faces}
 
 
-def _beside_print(rows: Sequence[Mapping[str, Any]], table: Printed) -> pl.DataFrame:
+def _beside_print(rows: Sequence[Mapping[str, Any]], table: neural.Printed) -> pl.DataFrame:
     """Add the printed scores, and rows for printed methods that have not run.
 
-    Only the metric that the paper names has printed scores; synthetic data have none.
+    Only the metric that the paper names has printed scores; synthetic data have none. Methods stand by family, as
+    printed in the paper, then others by name; controls come last.
     """
-    printed = printed_scores(table).to_dicts()
+    printed = neural.printed_scores(table).to_dicts()
     empty = dict.fromkeys(COLUMNS)
     ours = pl.DataFrame([{**empty, **row} for row in rows], schema=COLUMNS, orient="row")
     real = ~pl.col("dataset").str.starts_with(SYNTHETIC)
     by_name = {row["method"]: row["printed"] for row in printed}
-    plain = pl.col("method").str.strip_suffix(AS_PRINTED)
+    plain = pl.col("method").str.strip_suffix(neural.AS_PRINTED)
     score = plain.replace_strict(by_name, default=None, return_dtype=pl.Float64)
     ours = ours.with_columns(pl.when(real & (pl.col("metric") == table.metric)).then(score).alias("printed"))
     ran = set(ours.select("dataset", "method").rows())
@@ -184,21 +159,15 @@ def _beside_print(rows: Sequence[Mapping[str, Any]], table: Printed) -> pl.DataF
         if (dataset, row["method"]) not in ran and not dataset.startswith(SYNTHETIC)
     ]
     both = pl.concat([ours, pl.DataFrame(absent, schema=COLUMNS, orient="row")])
-    return both.with_columns(pl.col(pl.Float64).fill_nan(None))
-
-
-def _in_order(scores: pl.DataFrame, table: Printed) -> pl.DataFrame:
-    """Sort methods by family, as printed in the paper, then others by name; controls come last."""
 
     def place(column: pl.Expr, names: Sequence[str]) -> pl.Expr:
         places = {name: place for place, name in enumerate(names)}
         return column.replace_strict(places, default=len(names), return_dtype=pl.Int64)
 
-    printed = printed_scores(table)["method"].to_list()
-    by_family = place(pl.col("family"), [*FAMILIES, CONTROL])
-    as_printed = place(pl.col("method").str.strip_suffix(AS_PRINTED), printed)
+    by_family = place(pl.col("family"), [*neural.FAMILIES, neural.CONTROL])
     metric = place(pl.col("metric"), [*table.metrics, R_SQUARED, *neural.READINGS])
-    return scores.sort("dataset", by_family, as_printed, "method", metric)
+    ordered = both.sort("dataset", by_family, place(plain, list(by_name)), "method", metric)
+    return ordered.with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
 def neural_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
@@ -210,18 +179,18 @@ def neural_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
         yield replace(block, name=f"Table {about.number}, {about.title}", caption=shown)
 
 
-def score_blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
+def score_blocks(scores: pl.DataFrame, table: neural.Printed) -> list[TableBlock]:
     """Return one table per data set, without columns that have no numbers; the best method by validation is bold."""
     return [_block(own, table) for own in scores.partition_by("dataset", maintain_order=True)]
 
 
-def caption(scores: pl.DataFrame, table: Printed) -> str:
+def caption(scores: pl.DataFrame, table: neural.Printed) -> str:
     """Return the caption: the data, the intervals, the tests, and what can be compared with the printed scores."""
     if not scores["ours"].count():
         return text(FILE, "not-run", missing=neural.what_is_missing(table))
     ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
     first = ran.group_by("dataset", maintain_order=True).first()
-    counts = [row | {"title": data_set_title(row["dataset"])} for row in first.iter_rows(named=True)]
+    counts = [row | {"title": neural.data_set_title(row["dataset"])} for row in first.iter_rows(named=True)]
     others, metrics = [row["title"] for row in counts if not table.is_on(row["dataset"])], set(scores["metric"])
     return text(
         FILE,
@@ -230,7 +199,7 @@ def caption(scores: pl.DataFrame, table: Printed) -> str:
         of_faces=table.of_faces,
         r_squared=R_SQUARED in metrics,
         both_right=neural.READINGS[0] in metrics,
-        as_printed=ran["method"].str.ends_with(AS_PRINTED).any(),
+        as_printed=ran["method"].str.ends_with(neural.AS_PRINTED).any(),
         synthetic=table.of_faces and scores["dataset"].str.starts_with(SYNTHETIC).all(),
         beside_print=not table.of_faces and scores["printed"].count() and (others or not counts),
         dataset=table.dataset,
@@ -240,15 +209,15 @@ def caption(scores: pl.DataFrame, table: Printed) -> str:
     )
 
 
-def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
+def texts(scores: pl.DataFrame, table: neural.Printed) -> TableTexts:
     """Return the table's files."""
     title = f"Table {table.number} of the neural-ranking study: {table.title}"
     return _texts(title, caption(scores, table), score_blocks(scores, table))
 
 
-def _texts(title: str, caption: str, blocks: Sequence[TableBlock]) -> TableTexts:
-    capitalised = [replace(block, header=("Family", "Method", *block.header[2:])) for block in blocks]
-    return TableTexts(markdown(f"{title}. {caption}", blocks, titled=True), latex(title, capitalised))
+def _texts(title: str, caption: str, shown: Sequence[TableBlock]) -> TableTexts:
+    capitalised = [replace(block, header=("Family", "Method", *block.header[2:])) for block in shown]
+    return blocks.texts(f"{title}. {caption}", shown, title, titled=True, in_latex=capitalised)
 
 
 def _methods(name: str, columns: Sequence[Column] = (), across: Across | None = None, *, bold: str) -> Layout:
@@ -258,7 +227,7 @@ def _methods(name: str, columns: Sequence[Column] = (), across: Across | None = 
     return Layout(name, "", layout, labels=2, rules=("family",), sortable=True, across=across)
 
 
-def _block(scores: pl.DataFrame, table: Printed) -> TableBlock:
+def _block(scores: pl.DataFrame, table: neural.Printed) -> TableBlock:
     dataset = str(scores["dataset"][0] or "")
     by_method = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
 
@@ -278,11 +247,10 @@ def _block(scores: pl.DataFrame, table: Printed) -> TableBlock:
         columns.append(Column("p to best", "p_holm", lambda p: "<0.001" if p < 0.001 else f"{p:.3f}"))
     for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES):
         columns += of_metric(name, _METRIC_TITLES[name]) if name in present else ()
-    rows = [
-        row | {"best": row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None}
-        for row in main
-    ]
-    return _methods(data_set_title(dataset) if dataset else "not run", columns, bold="best").of_rows(rows)
+    for row in main:
+        known = row["ours"] is not None and row["family"] != neural.CONTROL
+        row["best"] = known and row["difference_to_best"] is None
+    return _methods(neural.data_set_title(dataset) if dataset else "not run", columns, bold="best").of_rows(main)
 
 
 def _number(value: float | None) -> str:
@@ -343,7 +311,7 @@ def _features_block(
     across = Across(("family", "method"), ("features",), titles, cell)
     rows = [row | {"gap": False} for row in scores.to_dicts()]
     rows += [row | {"gap": True, "method": "gap"} for row in gaps.to_dicts()]
-    return _methods(data_set_title(dataset), across=across, bold="gap").of_rows(rows)
+    return _methods(neural.data_set_title(dataset), across=across, bold="gap").of_rows(rows)
 
 
 @TABLES.add(
@@ -359,6 +327,6 @@ def _features_block(
 def make_neural_features(name: str, files: StudyFiles) -> TableFiles:
     """Return the scores and the gaps."""
     results = neural.feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
-    blocks = [_features_block(results, dataset) for dataset in results.datasets]
-    shown = _texts(FEATURES_TITLE, FEATURES_CAPTION if blocks else neural.NOT_RUN, blocks)
-    return TableFiles(results.scores, shown, {"_gaps.csv": results.gaps})
+    shown = [_features_block(results, dataset) for dataset in results.datasets]
+    caption = FEATURES_CAPTION if shown else neural.NOT_RUN
+    return TableFiles(results.scores, _texts(FEATURES_TITLE, caption, shown), {"_gaps.csv": results.gaps})

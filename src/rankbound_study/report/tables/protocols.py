@@ -23,17 +23,8 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import RATES
 from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import (
-    DASH,
-    Across,
-    Cell,
-    Layout,
-    Row,
-    TableBlock,
-    TableFiles,
-    with_margin,
-    with_minus,
-)
+from rankbound_study.report.blocks import Across, Cell, Layout, Row, TableBlock, TableFiles, with_margin
+from rankbound_study.report.numbers import DASH, with_minus
 from rankbound_study.report.tables import TableSpec, evidence_of
 from rankbound_study.results.neural import data_set_title
 from rankbound_study.results.scores import place, scores_of_runs
@@ -80,20 +71,18 @@ def make_flattery(name: str, files: StudyFiles, *, study: str = "thesis") -> pl.
         .collect()
     )
     cells = trained.partition_by("dataset", "nsr_test", "loss", "bounding", maintain_order=True)
-    rows = [row for cell in cells for row in _flattery_row(cell)]
+    rows = []
+    for cell in cells:
+        first = cell.row(0, named=True)
+        metric = JUDGED_BY[first["loss"]]
+        scores = scores_of_runs(cell, metric, by=("selection",))
+        if set(scores.systems) == set(_PICKED):
+            found = compare(scores.pair(*_PICKED), Settings())
+            key = first["dataset"], first["nsr_test"], first["loss"], first["bounding"], metric
+            numbers = found.mean_a, found.mean_b, found.difference, found.low, found.high, found.n_units
+            trainings = cell.select("fold", "seed").n_unique()
+            rows.append(dict(zip(FLATTERY_COLUMNS, (*key, *numbers, trainings), strict=True)))
     return pl.DataFrame(sorted(rows, key=_cell_place), schema=FLATTERY_COLUMNS)
-
-
-def _flattery_row(cell: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    first = cell.row(0, named=True)
-    metric = JUDGED_BY[first["loss"]]
-    scores = scores_of_runs(cell, metric, by=("selection",))
-    if set(scores.systems) == set(_PICKED):
-        comparison = compare(scores.pair(*_PICKED), Settings())
-        means = comparison.mean_a, comparison.mean_b, comparison.difference, comparison.low, comparison.high
-        counts = comparison.n_units, cell.select("fold", "seed").n_unique()
-        key = first["dataset"], first["nsr_test"], first["loss"], first["bounding"], metric
-        yield dict(zip(FLATTERY_COLUMNS, (*key, *means, *counts), strict=True))
 
 
 def _cell_place(row: Row) -> tuple[Any, ...]:
@@ -194,12 +183,18 @@ def differing(options: Mapping[str, object], usual: Mapping[str, object]) -> lis
 
 def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[DataSet]]) -> pl.DataFrame:
     """Return a row per variant and column; experiments that did not run are left out."""
-    every = list(dict.fromkeys(column for columns in experiments.values() for column in columns))
-    rows = [
-        *(one for name, columns in experiments.items() for on in columns for one in _experiment(evidence, name, on)),
-        *(one for column in every for one in _last_epoch(evidence, column)),
-        *(one for column in every for one in _other_reading(evidence, column)),
-    ]
+    rows = [one for name, columns in experiments.items() for on in columns for one in _experiment(evidence, name, on)]
+    every = dict.fromkeys(column for columns in experiments.values() for column in columns)
+    usual = {column: own for column in every if len(own := _trained(evidence, column))}
+    for column, own in usual.items():
+        if len(last := _trained(evidence, column, "last")):
+            rows.append(_row(("epoch", LAST_EPOCH, LAST_EPOCH), column, last, own))
+    # The readings are compared on the queries that have relevant documents by both.
+    for column, own in usual.items():
+        other = DataSet(column.dataset.removesuffix(READINGS[0]) + READINGS[1], column.nsr)
+        if column.dataset.endswith(READINGS[0]) and len(found := _trained(evidence, other)):
+            label = DataSet(other.dataset, None).label.split(" ", 1)[1]
+            rows.append(_row(("relevant", label, option_text("relevant", label)), column, found, own))
     return pl.DataFrame(rows, schema=COLUMNS)
 
 
@@ -224,7 +219,14 @@ def _experiment(evidence: Evidence, name: str, column: DataSet) -> Iterator[dict
             label = bounding.removeprefix(_OTHER_DISTRIBUTION).removesuffix(")") or variant
             compared = kept.get(bounding, own.clear())
             untrained = len(trainings(own)) - len(trainings(compared))
-            words = (name, label, _setting(own, settings if usual is None else usual, bounding))
+            # The options that differ from the study's own runs, and the bounding if it differs.
+            beside = settings if usual is None else usual
+            of_bounding = [option_text("bounding", bounding)] if bounding else []
+            texts = {
+                ", ".join([*differing(json.loads(ours), json.loads(other)), *of_bounding]) or AS_USUAL
+                for ours, other in product(own["options"].unique(), beside["options"].unique())
+            }
+            words = (name, label, " or ".join(sorted(texts)))
             if row := _found(_row, words, column, compared, settings.clear() if usual is None else usual, untrained):
                 yield row
 
@@ -236,33 +238,6 @@ def _by_bounding(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
     usual = pl.lit("distribution").alias("bounding")
     with_parameters = {name: rows.filter(pl.col("bounding") == name).with_columns(usual) for name in others}
     return with_parameters | ({"": plain} if len(plain) else {})
-
-
-def _setting(rows: pl.DataFrame, usual: pl.DataFrame, bounding: str) -> str:
-    """Return the options that differ from the study's own runs, and the bounding if it differs."""
-    of_bounding = [option_text("bounding", bounding)] if bounding else []
-    texts = {
-        ", ".join([*differing(json.loads(own), json.loads(other)), *of_bounding]) or AS_USUAL
-        for own, other in product(*(runs["options"].unique() for runs in (rows, usual)))
-    }
-    return " or ".join(sorted(texts))
-
-
-def _last_epoch(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    usual, last = (_trained(evidence, column, picked) for picked in ("validation", "last"))
-    if len(usual) and len(last):
-        yield _row(("epoch", LAST_EPOCH, LAST_EPOCH), column, last, usual)
-
-
-def _other_reading(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    """Compare the readings on the queries that have relevant documents by both."""
-    usual, other = READINGS
-    if column.dataset.endswith(usual):
-        name = column.dataset.removesuffix(usual) + other
-        rows, beside = (_trained(evidence, DataSet(dataset, column.nsr)) for dataset in (name, column.dataset))
-        if len(rows) and len(beside):
-            label = DataSet(name, None).label.split(" ", 1)[1]
-            yield _row(("relevant", label, option_text("relevant", label)), column, rows, beside)
 
 
 def _trained(evidence: Evidence, column: DataSet, picked: str = "validation") -> pl.DataFrame:

@@ -13,7 +13,8 @@ from rankbound_study.claims.comparisons import (
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.worked import PERSISTENCE, worked_table
 from rankbound_study.figures import Catalogue
-from rankbound_study.report.blocks import DASH, Cell, Layout, TableFiles, between, signed
+from rankbound_study.report.blocks import Cell, Layout, TableFiles
+from rankbound_study.report.numbers import DASH, between, signed
 from rankbound_study.report.tables import OF_STUDY, TableSpec, of_evidence
 from rankbound_study.results.study_files import schema, score
 from rankbound_study.templates import titled

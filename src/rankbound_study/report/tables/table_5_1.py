@@ -26,18 +26,9 @@ from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.data.contracts import RATES
 from rankbound_study.figures import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import (
-    DASH,
-    Across,
-    Cell,
-    Layout,
-    Row,
-    TableBlock,
-    TableFiles,
-    TableTexts,
-    latex,
-    markdown,
-)
+from rankbound_study.report import blocks
+from rankbound_study.report.blocks import Across, Cell, Layout, Row, TableBlock, TableFiles
+from rankbound_study.report.numbers import DASH
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import MARK, UNTRAINED, RunsChoice, untrained_counts
@@ -273,7 +264,7 @@ def block(table: pl.DataFrame, protocol: str) -> TableBlock:
     return replace(block, rules=block.rules | {0})
 
 
-def texts(table: pl.DataFrame) -> TableTexts:
+def texts(table: pl.DataFrame) -> blocks.TableTexts:
     """Return the table's files."""
     protocol = table["protocol"][0] if len(table) else None
     beside = text(FILE, "beside-honest", up=UP, down=DOWN) if _is_honest(table) else "(printed)"
@@ -285,7 +276,7 @@ def texts(table: pl.DataFrame) -> TableTexts:
     described = scores.PROTOCOLS[protocol] if protocol else "no runs"
     heading = text(FILE, "heading", protocol=described, beside=beside, untrained=_on_untrained(table))
     comment = f"Table 5.1, {protocol or 'no'} protocol: ours {beside}"
-    return TableTexts(markdown(heading, in_markdown), latex(comment, in_latex, dash=DASH))
+    return blocks.texts(heading, in_markdown, comment, in_latex=in_latex, dash=DASH)
 
 
 def _rows(table: pl.DataFrame, loss: str, metric: str) -> Iterator[dict[str, Any]]:
@@ -381,26 +372,23 @@ def signs(published: pl.DataFrame, honest: pl.DataFrame, rates: pl.DataFrame) ->
 def signs_block(table: pl.DataFrame) -> TableBlock:
     """Return the counts by loss, and of all cells."""
     groups = {loss: table.filter(pl.col("loss") == loss) for loss in LOSSES} | {"all": table}
-    block = Layout.of(FILE, "signs").of_rows(
-        [{"loss": loss, **_counts(own)} for loss, own in groups.items() if len(own)]
-    )
-    return replace(block, rules=frozenset({len(block.rows) - 1}))
-
-
-def _counts(table: pl.DataFrame) -> dict[str, int | None]:
     # Signs are -1, 0 or 1; differences due to rounding are 0.
     changes = [pl.col(name) for name in _CHANGES]
     published, lowest, honest = (pl.when(one.abs() > TIE).then(one.sign()).otherwise(0.0) for one in changes)
-    other = table.filter(published * honest < 0)
-    known = not table["lowest_rate"].is_null().all()
-    return {
-        "cells": len(table),
-        "other sign": len(other),
-        "by protocol": other.filter(published * lowest < 0).height if known else None,
-        "by rate": other.filter(lowest * honest < 0).height if known else None,
-        "there and back": table.filter(published * lowest < 0, lowest * honest < 0).height if known else None,
-        "significantly": other.filter(pl.col("p_published") <= LEVEL, pl.col("p_honest") <= LEVEL).height,
-    }
+    rows = []
+    for loss, own in groups.items():
+        other = own.filter(published * honest < 0)
+        steps = {
+            "by protocol": other.filter(published * lowest < 0).height,
+            "by rate": other.filter(lowest * honest < 0).height,
+            "there and back": own.filter(published * lowest < 0, lowest * honest < 0).height,
+        }
+        known = steps if own["lowest_rate"].count() else dict.fromkeys(steps)
+        significant = other.filter(pl.col("p_published") <= LEVEL, pl.col("p_honest") <= LEVEL).height
+        counts = {"cells": len(own), "other sign": len(other), "significantly": significant}
+        rows += [{"loss": loss, **counts, **known}] * bool(len(own))
+    block = Layout.of(FILE, "signs").of_rows(rows)
+    return replace(block, rules=frozenset({len(block.rows) - 1}))
 
 
 @TABLES.add(
