@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from neural_studies import WEB, Planted, write_study
 from planted import write_runs
-from rankbound_study.report.numbers import signed, with_minus_signs
 from test_claims_methods import by_features
 
 from rankbound.errors import DataError
@@ -23,6 +22,7 @@ from rankbound_study.cli import main
 from rankbound_study.report import claims, document
 from rankbound_study.report.blocks import Document, Finding, Paragraph, TableBlock, escaped
 from rankbound_study.report.claims import Claims, estimate
+from rankbound_study.report.numbers import signed, with_minus_signs
 from rankbound_study.results.neural import AS_PRINTED, TABLES, data_set_title
 
 CLAIMS = registry.claims()

@@ -14,7 +14,6 @@ import torch
 import yaml
 from neural_studies import AGES, WEB, method_scores, write_images
 from polars.testing import assert_frame_equal
-from rankbound_study.report.numbers import signed
 from safetensors.torch import save_file
 
 import rankbound as rb
@@ -25,6 +24,7 @@ from rankbound_study.claims.methods import trends
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.figures import formulas, style
 from rankbound_study.figures import neural as pictures
+from rankbound_study.report.numbers import signed
 from rankbound_study.report.render import inline_svg
 from rankbound_study.report.sections import Results, facts, read_results
 from rankbound_study.report.tables import neural

@@ -11,7 +11,6 @@ import jinja2
 import polars as pl
 import pytest
 import yaml
-from rankbound_study.report.numbers import fixed, signed
 
 import rankbound_study
 from rankbound.errors import ConfigError, DataError
@@ -25,6 +24,7 @@ from rankbound_study.report.blocks import DATA_SET, Across, Cell, Column, Layout
 from rankbound_study.report.claims import Claims
 from rankbound_study.report.findings import Bounded, abstract
 from rankbound_study.report.methods import methods_section
+from rankbound_study.report.numbers import fixed, signed
 from rankbound_study.report.paper import OTHER_TABLES, counter_examples, paper, references
 from rankbound_study.report.tables.table_5_1 import COLUMNS
 from rankbound_study.results import study_files
