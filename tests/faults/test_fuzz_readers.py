@@ -18,6 +18,7 @@ from rankbound.errors import ConfigError, DataError
 from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run
 from rankbound_study.config.check import LARGEST_CONFIG, check_config, merged
 from rankbound_study.options import read_options
+from tests.damages import Damages, damaged, damages
 from tests.raw_files import convert_as
 
 EXAMPLES = int(os.environ.get("RANKBOUND_FUZZ", "150"))
@@ -58,21 +59,13 @@ bits = st.sampled_from(
      b"\xe2\x80\xa8",
      b"\x0b", b"\x1c", b"\x85", b"\xc2\xa0", b"x\x01", b"(\xb5/\xfd"]
 )  # fmt: skip
-damages = st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 5), bits), min_size=1, max_size=4)
-Damages = list[tuple[int, int, bytes]]
-
-
-def damaged(content: bytes, damage: Damages) -> bytes:
-    for place, removed, put in damage:
-        start = place % (len(content) + 1)
-        content = content[:start] + put + content[start + removed :]
-    return content
+few_damages = damages(bits, places=3000, removed=5)
 
 
 @pytest.mark.filterwarnings("ignore::rankbound.errors.ColumnWarning")
 @pytest.mark.parametrize("name", FILES)
 @many
-@given(damages)
+@given(few_damages)
 def test_own_files_are_read_or_refused_by_name(tmp_path: Path, name: str, damage: Damages) -> None:
     content, read = FILES[name]
     path = tmp_path / name
@@ -92,7 +85,7 @@ RATINGS = b"userId,movieId,rating,timestamp\r\n1,2,4.5,10\r\n1,3,5,11\r\n2,2,0.5
 
 
 @many
-@given(damages)
+@given(few_damages)
 @example([(0, 33, b"userId,movieId,rating,timestamp\r0")])
 @example([(7, 7, b'"' + 200_000 * b"x")])
 def test_ratings_are_converted_or_refused_and_nothing_is_left(tmp_path: Path, damage: Damages) -> None:
@@ -115,7 +108,7 @@ DEFAULTS: dict[str, Any] = {"seed": 1, "share": 0.5, "names": [1], "on": True, "
 
 
 @many
-@given(damages)
+@given(few_damages)
 @example([(0, 99, b"[" * 100_000)])
 @example([(0, 99, b'{"seed": ' + b"9" * 5000 + b"}")])
 @example([(0, 99, b'{"share": NaN}')])

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from rankbound import cli
-from tests.faults.test_fuzz_readers import Damages, damaged, damages
+from tests.damages import Damages, damaged
+from tests.faults.test_fuzz_readers import few_damages
 
 EXAMPLES = int(os.environ.get("RANKBOUND_FUZZ", "60"))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -45,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_any_table_is_trained_on_or_refused_in_one_message(command: str, folder: Path) -> None:
     @many
-    @given(damages)
+    @given(few_damages)
     @example([])
     @example([(0, 400, b"topic,item,relevance\n")])
     @example([(0, 400, b"topic,item,relevance\na,x,1\n")])

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rankbound as rb
@@ -19,6 +19,8 @@ from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.letor import CHUNK_BYTES, read_lists, with_query_ids
 from rankbound.kernels import usable
+from tests import plain_letor
+from tests.damages import Damages, damaged, damages
 from tests.library.conftest import Program
 from tests.library.refusals import problems
 
@@ -216,12 +218,6 @@ values = st.one_of(st.integers(-9, 9), st.floats(-1e6, 1e6, width=32), st.floats
 rows = st.tuples(st.integers(0, 4), st.dictionaries(st.integers(1, WIDTH), values), st.sampled_from(["", "#docid = A"]))
 queries = st.lists(st.lists(rows, min_size=1, max_size=4), min_size=1, max_size=6)
 
-# Bits of lines, so that malformed ones come near to well-formed ones.
-bits = st.sampled_from(
-    ["0", "1", "2", " ", "  ", "\t", ":", "1:", "2:", "qid:", " qid:1", " 1:0.5", " 2:1", "#", "\n", "\r\n", "-", ".",
-     "e", "x", "nan", "\0", "\n1 qid:2 1:3", "\n0 qid:1"]
-)  # fmt: skip
-
 
 def text_of(lists: list[list[tuple[int, dict[int, float], str]]]) -> str:
     return "".join(
@@ -231,29 +227,61 @@ def text_of(lists: list[list[tuple[int, dict[int, float], str]]]) -> str:
     )
 
 
-@given(queries, st.integers(1, 200))
-def test_text_gives_what_was_written(lists: list[list[tuple[int, dict[int, float], str]]], chunk_bytes: int) -> None:
-    table = read(text_of(lists).encode(), WIDTH, chunk_bytes)
-    assert table.column("topic").to_pylist() == [str(query) for query in range(len(lists))]
-    assert table.column("relevance").to_pylist() == [[label for label, _, _ in one] for one in lists]
-    rows = [[pairs.get(key, 0) for key in range(1, WIDTH + 1)] for one in lists for _, pairs, _ in one]
-    np.testing.assert_array_equal(features(table), np.array(rows, np.float64).astype(np.float32))
+# Bits of lines, and lines of tokens, so that malformed ones come near to well-formed ones.
+bits = st.sampled_from(
+    ["0", "1", "2", " ", "  ", "\t", ":", "1:", "2:", "qid:", " qid:1", " 1:0.5", " 2:1", "#", "\n", "\r\n", "-", ".",
+     "e", "x", "nan", "\0", "\n1 qid:2 1:3", "\n0 qid:1"]
+)  # fmt: skip
+ODD_NUMBERS = """1e39 3.4028235e38 -3.4028236e38 1e-46 -0 +1 007 1e5 .5 5. 0x1 1_0 nan inf -Infinity 1e999 --1 1,5
+\u0663 9007199254740992 9007199254740993"""
+decimals = st.from_regex(r"[-+]?[0-9]{0,8}\.?[0-9]{0,12}([eE][-+]?[0-9]{1,2})?", fullmatch=True)
+numbers = st.integers(-3, 130).map(str) | st.floats().map(repr) | st.sampled_from(ODD_NUMBERS.split()) | decimals
+pairs = st.tuples(st.integers(0, WIDTH + 1) | numbers, numbers).map("{0[0]}:{0[1]}".format) | numbers
+comments = st.sampled_from(
+    ["", "#", "# docid = A", "#docid = B c", "#docid =", "# docid=é", "#docid = \udcff", "# x # docid = y"]
+)
+spaces = st.sampled_from([" ", " ", " ", "  ", "\t", " \r", "\x0b", "\x0c"])
+lines = st.tuples(
+    spaces, numbers, st.integers(0, 4).map("qid:{}".format) | numbers, st.lists(pairs, max_size=6), comments
+).map(lambda parts: parts[0].join([*parts[1:3], *parts[3], parts[4]]))
+texts = st.one_of(
+    queries.map(text_of),
+    st.lists(bits, max_size=14).map("".join),
+    st.builds(str.join, st.sampled_from(["\n", "\r\n", "\n\n"]), st.lists(lines, max_size=6)),
+).map(lambda text: text.encode("utf-8", "surrogateescape"))
 
 
-@given(st.lists(bits, max_size=14).map("".join), st.integers(1, 20))
-def test_any_text_is_read_or_refused_whatever_the_chunks_and_with_the_kernel_as_without(text: str, size: int) -> None:
+@settings(max_examples=5 * settings.default.max_examples)
+@given(texts, damages(st.binary(max_size=3), places=400, removed=3, least=0), st.integers(1, 300))
+@example(b"1 qid:1 1:1e39", [], 100)
+@example(b"1 qid:1 1:-0\n1 qid:1 2:-0.0", [], 100)
+@example(b"0 qid:1 1:1e-400 2:4e-46", [], 100)
+@example(b"\xef\xbb\xbf0 qid:1", [], 100)
+@example(b"1.0 qid:1\n2. qid:1\n.0 qid:1", [], 100)
+@example(b"1.5 qid:1", [], 100)
+@example(b"1.0 qid:1.0", [], 100)
+def test_any_text_is_read_as_line_by_line_or_refused_whatever_the_chunks_and_with_the_kernel_as_without(
+    text: bytes, damage: Damages, size: int
+) -> None:
+    text = damaged(text, damage)
+
     def attempt(chunk_bytes: int, with_kernel: bool) -> object:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(letor, "worth_a_kernel", lambda bytes_read: with_kernel)
             try:
-                return read(text.encode(), WIDTH, chunk_bytes).to_pylist()
+                return read(text, WIDTH, chunk_bytes).to_pylist()
             except DataError as error:
                 return str(error)
 
-    whole = attempt(10_000, with_kernel=False)
-    assert attempt(size, with_kernel=False) == whole
+    found = attempt(10_000, with_kernel=False)
+    try:
+        # By their texts, 0 is not -0.
+        assert repr(found) == repr(plain_letor.read(text, WIDTH))
+    except plain_letor.Refused:
+        assert re.match(r"toy\.txt(, line \d+)?: ", str(found))
+    assert repr(attempt(size, with_kernel=False)) == repr(found)
     if usable():
-        assert attempt(size, with_kernel=True) == whole
+        assert repr(attempt(size, with_kernel=True)) == repr(found)
 
 
 @needs_kernel
@@ -306,18 +334,11 @@ def test_a_regular_file_takes_the_short_way_and_a_query_that_occurs_again_the_lo
     assert letor.read_letor(tmp_path / "regular.txt").topics == ["10", "7"]
 
 
-decimals = st.from_regex(r"[-+]?[0-9]{0,8}\.?[0-9]{0,12}([eE][-+]?[0-9]{1,2})?", fullmatch=True)
-bodies_of_lines = st.lists(bits | decimals.map("3:{}".format), max_size=12).map("".join)
-pairs_of_lines = st.lists(decimals, min_size=1, max_size=WIDTH).map(
-    lambda texts: "1 qid:7 " + " ".join(f"{place}:{text}" for place, text in enumerate(texts, start=1))
-)
-
-
 @needs_kernel
-@given(bodies_of_lines | pairs_of_lines, st.integers(1, 10**12))
+@given(st.lists(bits | decimals.map("3:{}".format), max_size=12).map("".join) | lines, st.integers(1, 10**12))
 def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text: str, first: int) -> None:
     """To the last bit, as Python rounds decimal numbers."""
-    lines = bytearray(text.encode() + b"\n")
+    lines = bytearray(text.encode("utf-8", "surrogateescape") + b"\n")
     rows = letor.parse_by_kernel(lines, first, LAYOUT)
     assert rows is None or rows.equals(letor.parse_lines(lines, first, LAYOUT, "toy.txt"))
 
