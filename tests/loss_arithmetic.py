@@ -117,6 +117,7 @@ SWAPPED: dict[str, tuple[Callable[[int], float], Discount, bool]] = {
     "nDCG(gain=linear)@2": (float, lambda r: (r <= 2) / math.log2(r + 1), True),
     "DCG(discount=log2(r))": (lambda y: 2**y - 1, lambda r: 1 / max(1.0, math.log2(r)), False),
     "RBP(p=0.8)": (lambda y: y >= 1, lambda r: 0.2 * 0.8 ** (r - 1), False),
+    "nRBP(p=0.5)": (lambda y: y >= 1, lambda r: 0.5**r, True),
     "P(rel=2)@2": (lambda y: y >= 2, lambda r: (r <= 2) / 2, False),
 }
 """Text of a metric: the gain of a grade, the discount of a rank, and whether the ideal order's value divides it."""

@@ -1,4 +1,4 @@
-"""Pointwise and listwise losses against what they are said to be: swaps of two items, thresholds in order.
+"""Pointwise and listwise losses beside `test_every_loss`: long lists, pairs that are formed, thresholds in order.
 
 Those of random orders, against draws of scores, another implementation's numbers, and limits.
 """
@@ -9,9 +9,6 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from loss_arithmetic import SWAPPED
 from torch import Tensor
 
 import rankbound as rb
@@ -23,10 +20,6 @@ from rankbound.losses.random_orders import MOST_ITEMS
 from rankbound.losses.softmax import MOST_PERMUTATIONS
 from rankbound.metrics import metric
 from tests.library.refusals import problems, refusals
-
-scores_of_a_list = st.lists(st.integers(-40, 40), min_size=2, max_size=7, unique=True).map(
-    lambda values: [value / 8 for value in values]
-)
 
 
 def whole(n_items: int) -> Tensor:
@@ -94,29 +87,6 @@ def test_ordinal_thresholds_are_learned_in_order(grades: int) -> None:
         for parameter in loss.parameters():
             parameter.copy_(torch.linspace(-30, 5, parameter.numel()).view_as(parameter))
     assert (loss.thresholds.diff() >= 0).all()
-
-
-grades_of_a_list = st.lists(st.integers(0, 3), min_size=7, max_size=7)
-
-
-@given(scores_of_a_list, grades_of_a_list, st.sampled_from([*SWAPPED, "nRBP(p=0.5)"]))
-def test_lambdarank_has_burges_lambdas(scores: list[float], grades: list[int], text: str) -> None:
-    """With the change of the metric measured by swapping the two items and evaluating again."""
-    of, n = metric(text), len(scores)
-    relevance, sigma = torch.tensor(grades[:n]), 2.0
-    values = torch.tensor(scores, dtype=torch.float64)
-    gains, before = of.gains(relevance), of(values, relevance, whole(n))
-    expected = torch.zeros(n, dtype=torch.float64)
-    for i, j in permutations(range(n), 2):
-        if gains[i] > gains[j]:
-            swapped = values.clone()
-            swapped[[i, j]] = values[[j, i]]
-            change = abs(float(of(swapped, relevance, whole(n)) - before))
-            pull = -sigma / (1 + math.exp(sigma * float(values[i] - values[j]))) * change
-            expected[i] += pull
-            expected[j] -= pull
-    found = gradient_of(f"LambdaRank(metric={text},temperature=0.5)", values, relevance, whole(n))
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(

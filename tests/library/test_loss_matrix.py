@@ -5,7 +5,7 @@ A new metric or bound joins by being listed in LOSSES and, with its arithmetic, 
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 import test_every_loss as rows_of_losses
 import torch
 from brute_force import METRICS, Order, distribution, graded_orders, mean
-from test_every_loss import Row, flat, loss_and_gradient
+from test_every_loss import Row, differences, flat, loss_and_gradient
 from test_own_metric import METRICS as OWN
 from test_own_metric import ORACLES, of_scores
 
@@ -48,11 +48,11 @@ WITHOUT_ANOTHER_ORDER = binary(rows_of_losses.ONE_GRADE)
 DEGENERATE = [*WITHOUT_INFORMATION, *GENERIC[:1], *WITHOUT_ANOTHER_ORDER, *EXTREME, *WITHOUT_INFORMATION]
 
 
-def written_out(name: str, bound: str, scores: Floats, grades: Sequence[int]) -> float:
+def written_out(name: str, bound: str, scores: Sequence[float], grades: Sequence[int]) -> float:
     """The loss of one list as the thesis' equations spell it, with brute force over its orders."""
     known = [ORACLES[name](order) for order in orders_of(tuple(grades))]
     sign = 1 if name.startswith("nRBP") and "p=" not in name else -1
-    value = smooth_value(name, scores, np.array(grades))
+    value = smooth_value(name, np.array(scores), np.array(grades))
     low, high, expected = min(known), max(known), mean(known)  # type: ignore[type-var]
     if bound.startswith("distribution"):
         support, chance = np.array([[float(s), float(c)] for s, c in distribution(known)]).T
@@ -138,13 +138,6 @@ def sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-np.clip(x, -700, 700)))
 
 
-def differences(name: str, bound: str, scores: Floats, grades: Sequence[int], step: float = 1e-6) -> list[float]:
-    """The gradient of the written-out loss by central differences."""
-    moves = step * np.eye(len(scores))
-    values = [[written_out(name, bound, scores + way * move, grades) for way in (1, -1)] for move in moves]
-    return [(up - down) / (2 * step) for up, down in values]
-
-
 def smooth(name: str, bound: str, method: str = "auto") -> rb.SmoothLoss:
     return rb.SmoothLoss(OWN.get(name, name), bound, method=method)
 
@@ -169,33 +162,30 @@ def test_value_and_gradient_are_the_written_out_arithmetic(name: str, bound: str
     loss = smooth(name, bound, method)
     rows, extreme = (GRADED_ROWS if graded else informative(name, bound, [*GENERIC, *more]) for more in ([], EXTREME))
     values, _ = loss_and_gradient(loss, extreme)
-    expected = [written_out(name, bound, np.array(scores), grades) for scores, grades in extreme]
+    arithmetic = partial(written_out, name, bound)
+    expected = [arithmetic(scores, grades) for scores, grades in extreme]
     # `drawn` multiplies the ranks' own tolerance by a gain of 300,000 and more.
     tolerance = 5e-3 if "drawn" in bound else 1e-6 if graded else 3e-6
     np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
     if "drawn" in bound:
         return  # a step of 1 / 300,000 has no finite differences; the code is that of other gains
     _, gradient = loss_and_gradient(loss, rows)
-    expected = [slope for scores, grades in rows for slope in differences(name, bound, np.array(scores), grades)]
+    expected = [slope for row in rows for slope in differences(lambda s, y, _: arithmetic(s, y), row, 1e-6, 1)]
     scale = max(map(abs, expected), default=1.0)
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4 * scale if "distribution" in bound else 1e-7)
 
 
 @every_loss
 @every_method
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_degenerate_lists_are_finite_or_0(name: str, bound: str, method: str, dtype: torch.dtype) -> None:
-    """Without relevant items always; without another order where a bound would divide by 0."""
+def test_a_batch_is_its_lists_one_by_one_in_any_precision(name: str, bound: str, method: str) -> None:
+    """Binary and graded ones; a list without another order has no information where a bound would divide by 0."""
+    graded = GRADED_ROWS if (name, bound) in GRADED else []
+    rows = [*graded, *informative(name, bound, GENERIC), *DEGENERATE, *graded[::-1]]
     loss = smooth(name, bound, method)
-    values, gradient = loss_and_gradient(loss, DEGENERATE, dtype)
-    assert values.dtype == dtype
-    assert values.shape == (len(DEGENERATE),)
-    assert torch.isfinite(values).all(), values
-    assert torch.isfinite(gradient).all(), gradient
-    rows = WITHOUT_INFORMATION if bound == "none" else [*WITHOUT_INFORMATION, *WITHOUT_ANOTHER_ORDER]
-    values, gradient = loss_and_gradient(loss, rows, dtype)
-    assert not values.any()
-    assert not gradient.any()
+    rows_of_losses.require_lists_one_by_one(loss, rows)
+    silent = WITHOUT_INFORMATION if bound == "none" else [*WITHOUT_INFORMATION, *WITHOUT_ANOTHER_ORDER]
+    _, relevance, offsets = flat(silent)
+    assert not loss.informative(relevance, rb.Lists(offsets)).any()
 
 
 def test_smooth_ndcg_may_leave_the_hard_range_and_losses_have_names() -> None:
@@ -232,16 +222,3 @@ def test_relevance_is_a_constant(name: str, bound: str) -> None:
     assert scores.grad is not None
     assert not rb.metric(name)(scores, relevance, offsets).requires_grad
     assert rb.bounded(name, bound)(scores.tolist(), relevance, offsets).shape == (1,)
-
-
-@every_loss
-def test_a_batch_is_its_lists_one_by_one(name: str, bound: str) -> None:
-    """Binary and graded ones, where the metric has an order of them."""
-    loss = smooth(name, bound)
-    graded = GRADED_ROWS if (name, bound) in GRADED else []
-    rows = [*graded, *informative(name, bound, GENERIC), *DEGENERATE, *graded[::-1]]
-    values, gradient = loss_and_gradient(loss, rows)
-    of_row = cache(lambda at: loss_and_gradient(smooth(name, bound), [rows[at]]))
-    alone = [of_row(rows.index(row)) for row in rows]
-    torch.testing.assert_close(values, torch.cat([value for value, _ in alone]), rtol=1e-9, atol=1e-12)
-    torch.testing.assert_close(gradient, torch.cat([own for _, own in alone]), rtol=1e-6, atol=1e-9)
