@@ -1,7 +1,9 @@
 """What tests share: the command line, each way of computing, and checks of every file that any of them has written."""
 
 import shlex
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,15 @@ def program(capsys: pytest.CaptureFixture[str]) -> Program:
         return printed.err if status else printed.out
 
     return run
+
+
+@pytest.fixture
+def ranx(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The package ranx, whose functions take half a minute to compile: for few short lists, uncompiled ones do."""
+    monkeypatch.setattr(pytest.importorskip("numba").config, "DISABLE_JIT", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numba's, of its own compiling
+        yield pytest.importorskip("ranx")
 
 
 @pytest.fixture(params=["kernels", "formulas"])

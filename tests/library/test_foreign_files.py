@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import importlib
 import io
 import json
 import os
@@ -37,13 +36,6 @@ RANKS = "q1 a 1\nq1 b 2\n02 c 1\n"
 JUDGED: Table = {"q1": {"a": 2, "b": 0}, "02": {"c": 1}}
 QRELS = "q1 0 a 2\nq1 0 b 0\n02 0 c 1\n"
 BEIR = "query-id\tcorpus-id\tscore\nq1\ta\t2\nq1\tb\t0\n02\tc\t1\n"
-
-
-def of_ranx(kind: str, table: Table | dict[str, dict[str, int]]) -> Any:
-    """Return an object of ranx, whose functions take half a minute to compile; uncompiled ones do as well."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pytest.importorskip("numba").config, "DISABLE_JIT", True)
-        return getattr(importlib.import_module("ranx"), kind)(table)
 
 
 def lines(*records: Any) -> str:
@@ -193,7 +185,6 @@ def renamed(topic: str, item: str) -> pd.DataFrame:
 
 HELD: dict[str, Callable[[], Any]] = {
     "dictionaries": lambda: RUN,
-    "ranx": lambda: of_ranx("Run", RUN),
     "scored docs": lambda: [ir_measures.ScoredDoc(*row.values()) for row in ROWS],
     "a generator of scored docs": lambda: (ir_measures.ScoredDoc(*row.values()) for row in ROWS),
     "records": lambda: ROWS,
@@ -219,7 +210,6 @@ HELD: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 HELD_QRELS: dict[str, Callable[[], Any]] = {
     "dictionaries": lambda: JUDGED,
-    "ranx": lambda: of_ranx("Qrels", {topic: {i: int(v) for i, v in items.items()} for topic, items in JUDGED.items()}),
     "qrels of ir_measures": lambda: [ir_measures.Qrel(*row.values()) for row in GRADES],
     "a frame of ir_measures": lambda: pd.DataFrame([ir_measures.Qrel(*row.values()) for row in GRADES]),
     "a frame of ranx": lambda: pd.DataFrame(records(JUDGED, "q_id", "doc_id", "score")),
@@ -240,6 +230,13 @@ def test_judgements_as_others_hold_them(way: str) -> None:
     qrels = rb.read_qrels(HELD_QRELS[way]())
     assert table_of(qrels) == JUDGED
     assert rb.evaluate_run({"q1": {"b": 2, "a": 1}}, HELD_QRELS[way](), "AP", missing="skip").means() == {"AP": 0.5}
+
+
+def test_objects_of_ranx_are_read(ranx: Any) -> None:
+    assert table_of(rb.read_run(ranx.Run(RUN))) == RUN
+    grades = {topic: {item: int(value) for item, value in items.items()} for topic, items in JUDGED.items()}
+    assert table_of(rb.read_qrels(ranx.Qrels(grades))) == JUDGED
+    assert rb.evaluate_run(ranx.Run(RUN), ranx.Qrels(grades), "RR").means() == {"RR": 1.0}
 
 
 def test_judgements_that_can_be_read_once_decide_the_meaning_of_a_name() -> None:

@@ -1,12 +1,8 @@
 """Fusion of runs: ranx' own numbers, ties, doors, tuning, refusals, and the command."""
 
-import json
-import os
 import re
-import subprocess
 import sys
 from collections import Counter
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,7 +16,7 @@ from rankbound import cli
 from rankbound.errors import DataError
 from rankbound.fusion import METHODS, PARAMETERS, Fusion
 from rankbound.io.judged import Run
-from tests import fused_by_ranx
+from tests.library.drawn_runs import drawn_run
 from tests.library.planted_ratings import orders_of, table_of
 from tests.library.refusals import problems, refusals
 
@@ -42,41 +38,38 @@ def fused(runs: Any, name: str, **options: Any) -> Nested:
     return table_of(rb.fuse(runs, TEXTS.get(name, name), **options))
 
 
-@cache
-def by_ranx() -> dict[str, Any]:
-    known: dict[str, Any] = json.loads(fused_by_ranx.PATH.read_text())
-    return known
+def drawn(place: int) -> Nested:
+    """A run without ties, whose scores have a mean and a deviation of their own."""
+    run, _ = drawn_run(place, topics=4, items=16, grades=(1,))
+    return {topic: {i: place + (1 + place) * (score - 4) / 3 for i, score in of.items()} for topic, of in run.items()}
 
 
-@pytest.mark.parametrize("row", by_ranx()["results"], ids=lambda row: f"{row['method']}-{row['normalise']}")
-def test_fused_scores_are_those_of_ranx(row: dict[str, Any]) -> None:
-    known, method, weights = by_ranx(), row["method"], None
-    if method in ("wsum", "wmnz", "mixed", "weighted borda"):
-        method, weights = method.replace("weighted ", ""), list(fused_by_ranx.WEIGHTS)
-    found = table_of(rb.fuse(known["runs"], method, normalise=row["normalise"], weights=weights))
-    expected = row["fused"]
-    assert found.keys() == expected.keys()
-    # Means and deviations are sums in another order; all else has ranx' digits.
-    close = 1e-13 if row["normalise"] == "zmuv" else 4 * sys.float_info.epsilon
-    for topic, items in expected.items():
-        assert found[topic] == pytest.approx(items, rel=close, abs=1e-13 if row["normalise"] == "zmuv" else 0)
+DRAWN, WEIGHTS = [drawn(place) for place in range(3)], (0.5, 0.3, 0.2)
+NORMALISATIONS = ("none", "min-max", "max", "sum", "zmuv", "rank", "borda")
+OF_SCORES: list[tuple[str, str, dict[str, Any]]] = [
+    *((f"comb{name}", name, {}) for name in ("sum", "mnz", "anz", "max", "min", "med")),
+    ("combgmnz(gamma=0.5)", "gmnz", {"gamma": 0.5}),
+    *((name, name, {"weights": WEIGHTS}) for name in ("wsum", "wmnz", "mixed")),
+]
+OF_RANKS: list[tuple[str, str, dict[str, Any]]] = [
+    *(("rrf", "rrf", {}), ("rrf(k=10)", "rrf", {"k": 10}), ("isr", "isr", {}), ("log_isr", "log_isr", {})),
+    *(("logn_isr(sigma=0.2)", "logn_isr", {"sigma": 0.2}), ("rbc(phi=0.8)", "rbc", {"phi": 0.8})),
+    *(("borda", "bordafuse", {}), ("borda", "w_bordafuse", {"weights": WEIGHTS})),
+]
 
 
-@pytest.mark.long
-def test_the_numbers_are_those_of_the_installed_ranx() -> None:
-    pytest.importorskip("ranx")
-    program = "import json, tests.fused_by_ranx as f; print(json.dumps(f.fused()))"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for now, before in zip(json.loads(done.stdout)["results"], by_ranx()["results"], strict=True):
-        assert now["fused"].keys() == before["fused"].keys()
-        for topic, items in before["fused"].items():
-            assert now["fused"][topic] == pytest.approx(items, rel=1e-12)
+@pytest.mark.parametrize(("method", "theirs", "parameters"), OF_SCORES + OF_RANKS)
+def test_fused_scores_are_those_of_ranx(method: str, theirs: str, parameters: dict[str, Any], ranx: Any) -> None:
+    runs = [ranx.Run.from_dict(run) for run in DRAWN]
+    for how in NORMALISATIONS if (method, theirs, parameters) in OF_SCORES else (None,):
+        norm = None if how == "none" else how
+        expected = ranx.fuse(runs, norm=norm, method=theirs, params=parameters).to_dict()
+        found = table_of(rb.fuse(DRAWN, method, normalise=how, weights=parameters.get("weights")))
+        assert found.keys() == expected.keys()
+        # Means and deviations are sums in another order; all else has ranx' digits.
+        close = (1e-13, 1e-13) if how == "zmuv" else (4 * sys.float_info.epsilon, 0)
+        for topic, items in expected.items():
+            assert found[topic] == pytest.approx(dict(items), rel=close[0], abs=close[1]), how
 
 
 def untied(run: Nested) -> list[Nested]:

@@ -12,12 +12,14 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from test_run_metrics import OF_INTENTS_ALL
 
 import rankbound as rb
 from rankbound.kernels import usable
 from rankbound.metrics.base import formula_of, values_of
 from tests import brute_force
 from tests.library.drawn_arguments import ROUNDS, Drawn, drawn, outcome, require_same
+from tests.library.drawn_runs import drawn_run
 
 TEXTS = [*brute_force.METRICS, "RBP(p=0.97)", "nRBP(p=0.999)", "DCG(gain=linear)@40", "nDCG@9007199254740992"]
 METRICS = [rb.metric(text) for text in TEXTS]
@@ -94,28 +96,24 @@ def test_a_topic_of_a_run_has_the_value_of_its_list(round_: int) -> None:
                 np.testing.assert_array_equal(values, expected.values[name], err_msg=f"{name} {draw}")
 
 
+REFUSING = "ERR", "SDCG", "INS", "Linear", "Pair", "Kendall"
+OF_RUNS = [text for text in TEXTS if rb.metric(text).higher_is_better and not text.startswith(REFUSING)]
+OF_RUNS += ["ERR(max=20)", "INSQ(max=20)", "INST(max=20)", "INST(max=20)@4", "SDCG(max=20)@3"]
+OF_RUNS += ["Judged@5", "SetF", "infAP"]
+
+
+@pytest.mark.filterwarnings("ignore:metric .* found one intent")
 @pytest.mark.parametrize("round_", ROUNDS)
 def test_a_topic_has_one_value_whatever_other_topics_lack(round_: int) -> None:
     """With relevant items that the run lacks, unjudged and tied ones, a topic alone has the value that it has here."""
-    random = np.random.default_rng(round_)
-    run: dict[str, dict[str, float]] = {}
-    qrels: dict[str, dict[str, float]] = {}
-    for topic in map(str, range(12 if round_ else 2)):
-        n, highest = int(random.integers(1, 30)), int(random.choice([1, 2, 3, 20]))
-        run[topic] = {f"d{i}": round(float(random.normal()), int(random.choice([0, 1, 6]))) for i in range(n)}
-        judged = random.choice(40, size=int(random.integers(1, 30)), replace=False)
-        qrels[topic] = {f"d{i}": int(random.integers(0, highest + 1)) for i in judged}
-    refusing = "ERR", "SDCG", "INS", "Linear", "Pair", "Kendall"
-    texts = [text for text in TEXTS if rb.metric(text).higher_is_better and not text.startswith(refusing)]
-    texts += ["ERR(max=20)", "INSQ(max=20)", "INST(max=20)", "INST(max=20)@4", "SDCG(max=20)@3"]
-    texts += ["Judged@5", "SetF", "infAP"]
-    together = rb.evaluate_run(run, qrels, texts)
-    for place, topic in enumerate(together.topics):
-        alone = rb.evaluate_run({topic: run[topic]}, {topic: qrels[topic]}, texts)
-        for name, values in alone.values.items():
-            np.testing.assert_array_equal(
-                values, together.values[name][place : place + 1], err_msg=f"{name} {run[topic]}"
-            )
+    for texts, intents in ((OF_RUNS, False), ([*OF_INTENTS_ALL, "StRecall@3", "AP", "Bpref"], True)):
+        run, qrels = drawn_run(round_, 12 if round_ else 2, 40, (0, 0, 0, 1, 20, 1, 2, 3), ties=True, intents=intents)
+        together = rb.evaluate_run(run, qrels, texts)
+        for place, topic in enumerate(together.topics):
+            alone = rb.evaluate_run({topic: run[topic]}, {topic: qrels[topic]}, texts)
+            for name, values in alone.values.items():
+                here, shown = together.values[name][place : place + 1], f"{name} {run[topic]}"
+                np.testing.assert_allclose(values, here, rtol=1e-12 if intents else 0, err_msg=shown)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import rankbound as rb
+from tests.library.drawn_runs import drawn_run
 from tests.library.refusals import problems
 
 Floats = npt.NDArray[np.float64]
@@ -54,30 +55,6 @@ def names_one_or_one_of_several(theirs: str, ours: str) -> bool:
         return bool(re.search(rf"meanings: .*write {re.escape(ours)}(;|$)", str(error)))
 
 
-def judged_run(seed: int, n_items: int, by_intent: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Topics with retrieved and unretrieved, judged and unjudged items; the first judged one is relevant.
-
-    Scores are above 0, which is the score of unretrieved items in the Compat of ir_measures.
-    """
-    random = np.random.default_rng(seed)
-    pool = [f"d{item:02}" for item in range(n_items)]
-
-    def judged() -> dict[str, int]:
-        items = random.permutation(pool)[: random.integers(1, n_items)].tolist()
-        return dict(zip(items, random.choice(4, len(items), p=[0.6, 0.2, 0.1, 0.1]).tolist(), strict=True)) | {
-            items[0]: 3
-        }
-
-    run, qrels = {}, {}
-    for topic in range(30):
-        retrieved = random.permutation(pool)[: random.integers(1, n_items)].tolist()
-        run[f"q{topic}"] = dict(zip(retrieved, (random.permutation(len(retrieved)) + 1.0).tolist(), strict=True))
-        qrels[f"q{topic}"] = (
-            {str(intent + 1): judged() for intent in range(random.integers(1, 6))} if by_intent else judged()
-        )
-    return run, qrels
-
-
 @pytest.mark.parametrize(
     ("source", "text"),
     [(source, text) for source, texts in problems("measures of ir_measures").items() for text in texts.split()],
@@ -94,7 +71,10 @@ def test_ir_measures(source: str, text: str) -> None:
         if source == "gdeval" and not ir_measures.gdeval.is_available():
             pytest.skip("gdeval needs perl")
         n_items = 19 if source == "short runs" else 30
-        run, qrels = judged_run(1, n_items, by_intent) if by_intent or source == "a run" else qrels_and_run()[::-1]
+        run, qrels = qrels_and_run()[::-1]
+        if by_intent or source == "a run":
+            # Scores are above 0, which is the score of unretrieved items in the Compat of ir_measures.
+            run, qrels = drawn_run(1, 30, n_items, (0, 0, 0, 1, 2, 3), intents=by_intent)
         judged: Any = qrels
         if by_intent:
             judged = [
@@ -115,16 +95,11 @@ def test_ir_measures(source: str, text: str) -> None:
 RANX = problems("metrics of ranx")
 
 
-def test_ranx(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Its functions take half a minute to compile, for lists that they evaluate uncompiled in no time.
-    monkeypatch.setattr(pytest.importorskip("numba").config, "DISABLE_JIT", True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba's, of its own compiling
-        ranx = pytest.importorskip("ranx")
-        qrels, run = qrels_and_run()
-        judged = {t: {d: y for d, y in grades.items() if y} for t, grades in qrels.items()}
-        run_of_ranx = ranx.Run(run)
-        ranx.evaluate(ranx.Qrels(judged), run_of_ranx, list(RANX), make_comparable=False)
+def test_ranx(ranx: Any) -> None:
+    qrels, run = qrels_and_run()
+    judged = {t: {d: y for d, y in grades.items() if y} for t, grades in qrels.items()}
+    run_of_ranx = ranx.Run(run)
+    ranx.evaluate(ranx.Qrels(judged), run_of_ranx, list(RANX), make_comparable=False)
     for theirs, text in RANX.items():
         assert names_one_or_one_of_several(theirs, text)
         found = [run_of_ranx.scores[theirs][f"{t}"] for t in range(N_LISTS)]

@@ -8,38 +8,27 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from test_trec import Table, file_of, frame_of
 
 import rankbound as rb
 from rankbound.errors import DataError
-from rankbound.io import run_files
+from rankbound.io import files, run_files
 from rankbound.io.judged import Qrels, Run
+from tests.library.drawn_runs import Table, drawn_run, file_of, frame_of, without
 from tests.library.refusals import problems
 
 METRICS = ("nDCG@3", "AP", "RR", "P@2", "R@5", "RBP(p=0.8)", "Bpref", "Judged@3", "infAP", "SetF", "nDCG(gain=linear)")
 
 
 def drawn(seed: int) -> tuple[Table, Table]:
-    """A run with ties, in any order, and judgements of some of its items and of others, some of them negative."""
+    """A run with ties, sorted in some topics, and judgements of other topics, some of them negative."""
+    run, qrels = drawn_run(seed, 6, 30, range(-2, 4), ties=True)
     numbers = np.random.default_rng(seed)
-    topics = [f"{'quite a long name of a ' * int(numbers.integers(2))}topic-{t}".replace(" ", "-") for t in range(6)]
-    run: Table = {}
-    qrels: Table = {}
-    for topic in topics:
-        items = [f"d{i}" for i in numbers.permutation(30)[: numbers.integers(1, 25)]]
-        decimals = int(numbers.integers(0, 4))
-        scores = numbers.normal(size=len(items)).round(decimals)
-        if numbers.random() < 0.3:
-            scores = np.sort(scores)[::-1]
-        run[topic] = dict(zip(items, scores.tolist(), strict=True))
-        judged = [f"d{i}" for i in numbers.permutation(30)[: numbers.integers(1, 20)]]
-        qrels[topic] = {item: int(numbers.integers(-2, 4)) for item in judged}
-    del run[topics[int(numbers.integers(6))]]
-    if numbers.random() < 0.5:
-        del qrels[topics[int(numbers.integers(6))]]
-    shuffled = list(qrels)
-    numbers.shuffle(shuffled)
-    return run, {topic: qrels[topic] for topic in shuffled}
+    names = {topic: f"{'quite-a-long-name-of-a-' * int(numbers.integers(2))}{topic}" for topic in run}
+    is_sorted = dict(zip(run, numbers.random(6) < 0.3, strict=True))
+    for topic, items in run.items():
+        run[topic] = dict(sorted(items.items(), key=lambda pair: -pair[1])) if is_sorted[topic] else items
+    judged = numbers.permutation(list(qrels))[seed % 2 :]
+    return {names[t]: run[t] for t in without(run, seed % 6)}, {names[t]: qrels[t] for t in judged}
 
 
 def files_of(run: Table, qrels: Table, folder: Path) -> tuple[Any, Any]:
@@ -68,18 +57,19 @@ DOORS: dict[str, Callable[[Table, Table, Path], tuple[Any, Any]]] = {
     "pandas": lambda run, qrels, folder: frames(run, qrels, pl.DataFrame.to_pandas),
     "Arrow": lambda run, qrels, folder: frames(run, qrels, pl.DataFrame.to_arrow),
     "interleaved": lambda run, qrels, folder: frames(run, qrels, interleaved),
-    "trec": files_of,
+    "small TREC": files_of,
+    "TREC": files_of,
     "json": json_files,
 }
 
 
-def values_of(run: Any, qrels: Any, **options: Any) -> dict[str, dict[str, float]]:
-    found = rb.evaluate_run(run, qrels, METRICS, missing=options.pop("missing", "skip"), **options)
-    return {name: dict(zip(found.topics, values.tolist(), strict=True)) for name, values in found.values.items()}
-
-
-def same(one: Any, other: Any) -> bool:
-    return json.dumps(one) == json.dumps(other)
+def outcome(run: Any, qrels: Any, metrics: Any = METRICS, missing: str = "skip") -> str:
+    """Return all values, to the last digit, or the message."""
+    try:
+        found = rb.evaluate_run(run, qrels, metrics, missing=missing)
+    except ValueError as error:
+        return str(error)
+    return repr((found.topics, found.missing, found.unjudged, [of.tolist() for of in found.values.values()]))
 
 
 SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 40))]
@@ -87,30 +77,33 @@ SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in ran
 
 @pytest.mark.parametrize("missing", ["skip", "zero"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_all_doors_lead_to_the_same_digits(
+def test_all_doors_lead_to_the_same_digits_and_messages(
     seed: int, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_files, "PART_BYTES", int(np.random.default_rng(seed).integers(40, 500)))
     run, qrels = drawn(seed)
-    expected = values_of(run, qrels, missing=missing)
-    assert sorted(expected["AP"]) == sorted(qrels if missing == "zero" else set(run) & set(qrels))
-    for name, door in DOORS.items():
-        assert same(values_of(*door(run, qrels, tmp_path), missing=missing), expected), name
+    found = rb.evaluate_run(run, qrels, "AP", missing=missing)
+    assert sorted(found.topics) == sorted(qrels if missing == "zero" else set(run) & set(qrels))
+    for metrics in (METRICS, ["ERR(max=1)"], ["nRBP"]):
+        expected = outcome(run, qrels, metrics, missing)
+        for name, door in DOORS.items():
+            monkeypatch.setattr(files, "SMALL_BYTES", 0 if name == "TREC" else 2**16)
+            assert outcome(*door(run, qrels, tmp_path), metrics, missing) == expected, name
 
 
 def test_what_was_read_does_not_change_with_the_dictionaries() -> None:
     run, qrels = drawn(0)
     read = rb.read_run(run), rb.read_qrels(qrels)
-    expected = values_of(run, qrels)
+    expected = outcome(run, qrels)
     for items in (*run.values(), *qrels.values()):
         items.clear()
-    assert same(values_of(*read), expected)
+    assert outcome(*read) == expected
 
 
 @pytest.mark.parametrize("bits", [0, 2, 5])
 def test_names_with_the_same_key_are_told_apart(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     run, qrels = drawn(bits)
-    expected = values_of(run, qrels)
+    expected = outcome(run, qrels)
     keys_of = Run.keys_of
     asked = []
 
@@ -120,7 +113,7 @@ def test_names_with_the_same_key_are_told_apart(bits: int, monkeypatch: pytest.M
 
     monkeypatch.setattr(Run, "keys_of", few)
     monkeypatch.setattr(Qrels, "keys_of", few)
-    assert same(values_of(rb.read_run(run), qrels), expected)
+    assert outcome(rb.read_run(run), qrels) == expected
     assert 1 in asked
     twice = rb.Run(topics=["q"], items=["a", "b", "a"], scores=[1.0, 2.0, 3.0], offsets=[0, 3])
     with pytest.raises(DataError, match="item 'a' occurs more than once in topic 'q'"):
@@ -149,19 +142,20 @@ def test_parts_are_read_or_refused_as_the_whole_file_is(
     path.write_text(f"{good}{line}\n{good.replace('q1', 'q4').replace('q2', 'q5')}")
     judged = {topic: {"a": 1, "c": 2, '"a': 1} for topic in ("q1", "q2", "q3", "q4", "q5")}
 
-    def outcome(size: int, run: Any = path) -> Any:
+    monkeypatch.setattr(files, "SMALL_BYTES", 0)
+
+    def read(size: int) -> str:
         monkeypatch.setattr(run_files, "PART_BYTES", size)
         try:
-            return values_of(run, judged) if kind == "run" else columns_of(rb.read_qrels(path))
+            return outcome(path, judged) if kind == "run" else repr(columns_of(rb.read_qrels(path)))
         except DataError as error:
-            return str(error)
+            return f"refused: {error}"
 
-    of_parts, of_part = outcome(20 if kind == "run" else 9), outcome(2**24)
+    of_parts, of_part = read(20 if kind == "run" else 9), read(2**24)
     monkeypatch.setattr(Path, "is_file", lambda path: False)
-    of_whole = outcome(2**24)
-    assert isinstance(of_whole, str) != is_read
-    assert same(of_parts, of_whole)
-    assert same(of_part, of_whole)
+    of_whole = read(2**24)
+    assert of_whole.startswith("refused") != is_read
+    assert of_parts == of_part == of_whole
 
 
 def columns_of(qrels: Qrels) -> Any:

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Callable
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,19 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from test_metric_peers import judged_run
 
 import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io.judged import Qrels
+from tests.library.drawn_runs import drawn_run
+from tests.library.planted_ratings import orders_of
 from tests.library.refusals import refusals
 
 # By score: u (unjudged), a (2), b (0), v (unjudged), c (1); the run lacks d (1) and e (0).
 RUN = {"q": {"u": 5.0, "a": 4.0, "b": 3.0, "v": 2.0, "c": 1.0}}
 QRELS = {"q": {"a": 2, "b": 0, "c": 1, "d": 1, "e": 0}}
 EPSILON = 1e-5
+GRADES = (0, 0, 0, 1, 2, 3)
 
 WRITTEN_OUT = {
     "SetP": 2 / 5,
@@ -165,33 +166,30 @@ def test_values_of_intents_against_written_out_arithmetic() -> None:
     assert value("novelty_RBP", judged=both) == pytest.approx(1 - (0.5 * 0.5) ** 3, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", [*OF_INTENTS_ALL, "alpha_nDCG(alpha=0.2)@3", "ERR_IA(alpha=1)@2", "StRecall@2"])
-@pytest.mark.parametrize("scores", [(1, 1, 1, 1, 1), (2, 1, 1, 1, 0), (1, 1, 2, 0, 0)])
-def test_ties_are_the_mean_over_all_orders(name: str, scores: tuple[int, ...]) -> None:
-    judged = {"q": {"1": {"a": 1, "b": 1, "e": 1}, "2": {"b": 1, "c": 1}, "3": {"d": 1, "f": 1}}}
-    tied = dict(zip("abcde", scores, strict=True))
-    orders = [order for order in permutations("abcde") if sorted(order, key=lambda item: -tied[item]) == list(order)]
-    each = {str(topic): {item: -place for place, item in enumerate(order)} for topic, order in enumerate(orders)}
-    values = rb.evaluate_run(each, dict.fromkeys(each, judged["q"]), name).values[name]
-    assert value(name, {"q": tied}, judged) == pytest.approx(values.mean(), rel=1e-12)
+OF_TIES = (
+    *("AP", "nDCG", "nDCG@4", "RR", "P@3", "RBP(p=0.7)", "nRBP(p=0.7)", "Rprec", "Rprec(rel=2)"),
+    *("IPrec(recall=0.1)", "IPrec(recall=0.4)", "IPrec(recall=0.6)", "IPrec(recall=1)", "Bpref", "Bpref(rel=2)"),
+    *("infAP", "infAP(rel=2)", "Judged", "Judged@1", "Judged@3", "Judged@6", "SetP", "SetR(rel=2)", "SetF(beta=2)"),
+)
+OF_INTENTS_TIED = [*OF_INTENTS_ALL, "alpha_nDCG(alpha=0.2)@3", "ERR_IA(alpha=1)@2", "StRecall@2"]
+JUDGED_ITEMS = {"a": 0, "b": 2, "c": 0, "d": 1, "f": 1, "x": 2, "y": 1, "z": 0}
+JUDGED_BY_INTENT = {"1": {"a": 1, "b": 1, "e": 1}, "2": {"b": 1, "c": 1}, "3": {"d": 1, "f": 1}}
 
 
-@pytest.mark.filterwarnings("ignore:metric .* found one intent")
-def test_values_do_not_depend_on_other_topics_or_metrics() -> None:
-    """Those of metrics of one relevance are in `test_fuzz_metrics`."""
-    run, judged = judged_run(3, 30, by_intent=True)
-    together = rb.evaluate_run(run, judged, [*OF_INTENTS_ALL, "StRecall@3", "AP", "Bpref"])
-    for place, topic in enumerate(together.topics[::5]):
-        alone = rb.evaluate_run(
-            {topic: run[topic]}, rb.read_qrels({topic: judged[topic]}, intents=True), OF_INTENTS_ALL
-        )
-        for name, values in alone.values.items():
-            np.testing.assert_allclose(together.values[name][5 * place], values[0], rtol=1e-12)
+@pytest.mark.parametrize(("names", "judged"), [(OF_TIES, JUDGED_ITEMS), (OF_INTENTS_TIED, JUDGED_BY_INTENT)])
+def test_ties_are_the_mean_over_all_orders(names: Any, judged: Any) -> None:
+    """Beside items that were not retrieved, which are below all of them in every order, and unjudged ones."""
+    for scores in ((1, 1, 1, 1, 1), (2, 1, 1, 1, 0), (1, 1, 2, 0, 0), (2, 1, 1, 1, 0.5, 0.5, 1)):
+        tied = {"q": dict(zip("abcdefg", scores, strict=False))}
+        orders = (one["q"] for one in orders_of(tied))
+        run = {f"q{place}": {item: -rank for rank, item in enumerate(order)} for place, order in enumerate(orders)}
+        strict = rb.evaluate_run(run, dict.fromkeys(run, judged), names).means()
+        assert rb.evaluate_run(tied, {"q": judged}, names).means() == pytest.approx(strict, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["qrels.txt", "qrels.txt.gz", "qrels.csv", "qrels.parquet"])
 def test_files_keep_intents(tmp_path: Path, name: str) -> None:
-    _, judged = judged_run(4, 30, by_intent=True)
+    _, judged = drawn_run(4, 30, 30, GRADES, intents=True)
     qrels = rb.read_qrels(judged, intents=True)
     rb.write_qrels(tmp_path / name, qrels)
     read = rb.read_qrels(tmp_path / name, intents=True)
@@ -202,7 +200,7 @@ def test_files_keep_intents(tmp_path: Path, name: str) -> None:
 
 
 def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
-    run, judged = judged_run(5, 30, by_intent=True)
+    run, judged = drawn_run(5, 30, 30, GRADES, intents=True)
     rb.write_qrels(tmp_path / "qrels.txt", rb.read_qrels(judged, intents=True))
     lines = (tmp_path / "qrels.txt").read_text().splitlines()
     (tmp_path / "qrels.txt").write_text("\n".join(np.random.default_rng(0).permutation(lines)) + "\n")

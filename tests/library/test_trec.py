@@ -19,12 +19,14 @@ import torch
 import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.evaluation import evaluate_run
-from rankbound.io.files import ROW_OF_QRELS, ROW_OF_RUN, read_qrels, read_run, rows_of_small, write_qrels, write_run
+from rankbound.io.files import ROW_OF_RUN, read_qrels, read_run, rows_of_small, write_qrels, write_run
 from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.lists import Lists
 from rankbound.metrics import metric
 from rankbound.metrics.base import values_of
 from tests.library.conftest import Program
+from tests.library.drawn_runs import Table, drawn_run, file_of, frame_of, without
+from tests.library.planted_ratings import table_of
 from tests.library.refusals import refusals
 
 # Ours, and what pytrec_eval calls it. At 0.7, trec_eval's rounding takes 2 of 3 relevant items for enough.
@@ -39,51 +41,17 @@ MEASURES = {
     *("bpref", "infAP", "set_P", "set_recall", "set_F"),
 }
 
-Table = dict[str, dict[str, Any]]
 
-
-def table_of(lists: Any) -> Table:
-    values = (lists.scores if isinstance(lists, Run) else lists.relevance).tolist()
-    return {
-        topic: dict(zip(list(lists.items)[start:stop], values[start:stop], strict=True))
-        for topic, (start, stop) in zip(lists.topics, itertools.pairwise(lists.offsets.tolist()), strict=True)
-    }
-
-
-def rows_of(table: Table) -> list[tuple[str, str, Any]]:
-    return [(str(topic), item, value) for topic, items in table.items() for item, value in items.items()]
-
-
-def frame_of(table: Table, column: str, dtype: Any = None) -> pl.DataFrame:
-    topics, items, values = zip(*rows_of(table), strict=True)
-    return pl.DataFrame({"topic": topics, "item": items, column: pl.Series(values, dtype=dtype)})
-
-
-def file_of(path: Path, table: Table, line: str, end: str = "") -> Path:
-    path.write_text("".join(line.format(*row) for row in rows_of(table)) + end)
-    return path
-
-
-def random_tables(seed: int) -> tuple[Table, Table]:
-    """Topics with retrieved and unretrieved, judged and unjudged items; some in the run alone, some in the qrels."""
-    generator = np.random.default_rng(seed)
-    run, qrels = {}, {}
-    for topic in range(40):
-        pool = [f"d{item}" for item in range(60)]
-        retrieved = generator.permutation(pool)[: generator.integers(1, 50)]
-        judged = generator.permutation(pool)[: generator.integers(1, 40)]
-        if topic % 7 != 3:
-            run[f"q{topic}"] = dict(zip(map(str, retrieved), generator.permutation(len(retrieved)) / 4, strict=True))
-        if topic % 11 != 5:
-            grades = generator.integers(-1, 4, len(judged)) * (generator.random(len(judged)) < 0.5)
-            qrels[f"q{topic}"] = dict(zip(map(str, judged), grades.tolist(), strict=True))
-    return run, qrels
+def run_and_qrels(seed: int) -> tuple[Table, Table]:
+    """Scores without ties; some topics are in the run alone, some in the qrels."""
+    run, qrels = drawn_run(seed, 40, 60, (-1, 1, 2, 3, 0, 0, 0, 0, 0, 0))
+    return without(run, *range(3, 40, 7)), without(qrels, *range(5, 40, 11))
 
 
 @pytest.mark.parametrize("rel", [1, 2])
 @pytest.mark.parametrize("seed", range(3))
 def test_trec_evals_numbers(tmp_path: Path, seed: int, rel: int) -> None:
-    run, qrels = random_tables(seed)
+    run, qrels = run_and_qrels(seed)
     write_run(tmp_path / "run.txt", read_run(run))
     file_of(tmp_path / "qrels.txt", qrels, "{} 0 {} {}\n")
     ours = {text: metric(text) for text in SHARED}
@@ -102,37 +70,6 @@ def test_trec_evals_numbers(tmp_path: Path, seed: int, rel: int) -> None:
             np.testing.assert_array_equal(np.isnan(here), ~relevant)
 
 
-OF_TIES = (
-    *("AP", "nDCG", "nDCG@4", "RR", "P@3", "RBP(p=0.7)", "nRBP(p=0.7)", "Rprec", "Rprec(rel=2)"),
-    *("IPrec(recall=0.1)", "IPrec(recall=0.4)", "IPrec(recall=0.6)", "IPrec(recall=1)", "Bpref", "Bpref(rel=2)"),
-    *("infAP", "infAP(rel=2)", "Judged", "Judged@1", "Judged@3", "Judged@6", "SetP", "SetR(rel=2)", "SetF(beta=2)"),
-)
-
-
-def test_small_files_are_evaluated_and_refused_as_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the last digit, without polars and by its parser, topics apart and in another order among them."""
-    run, qrels = random_tables(3)
-    paths = tmp_path / "run.txt", tmp_path / "qrels"
-    lines = [f"{topic} Q0\t{item} 0 {score / 7} x\n" for topic, item, score in rows_of(run)]
-    paths[0].write_text("".join(lines[5:] + lines[:5]).removesuffix("\n"))
-    file_of(paths[1], qrels, "{} 0 {} {}\n")
-    seen = rows_of_small(paths[0], ROW_OF_RUN), rows_of_small(paths[1], ROW_OF_QRELS)
-    assert seen == ({topic: {item: score / 7 for item, score in items.items()} for topic, items in run.items()}, qrels)
-
-    def outcome(metrics: list[str]) -> str:
-        try:
-            found = evaluate_run(*paths, metrics, missing="zero")
-        except ValueError as error:
-            return str(error)
-        return repr((found.topics, found.missing, found.unjudged, [of.tolist() for of in found.values.values()]))
-
-    asked = list(OF_TIES), ["ERR(max=1)"], ["nRBP"]
-    small = list(map(outcome, asked))
-    monkeypatch.setattr("rankbound.io.files.SMALL_BYTES", 0)
-    assert rows_of_small(paths[0], ROW_OF_RUN) is None
-    assert small == list(map(outcome, asked))
-
-
 @pytest.mark.parametrize(
     "line",
     ["# q2 Q0 b 2 0.5 x", "#q Q0 b 2 0.5 x", "q Q0 a 2 0.5 x", "q Q0 b 2 0.5", "q Q0 b 2 0.5 x y", "q  Q0 b 2 0.5 x"]
@@ -145,19 +82,6 @@ def test_lines_that_the_parser_has_to_read_or_refuse(line: str, tmp_path: Path) 
     assert rows_of_small(path.rename(path.with_suffix(".tsv")), ROW_OF_RUN) is None
     path.write_bytes(f"q Q0 a 1 1.5 x\n{line}\n".encode())
     assert rows_of_small(path, ROW_OF_RUN) is None
-
-
-def test_ties_count_by_the_mean_over_their_orders() -> None:
-    """Beside items that were not retrieved, which are below all of them in every order, and unjudged ones."""
-    scores, grades, lost = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5, 1.0, 0.5], [0, 2, 0, 1, 1, 0], {"x": 2, "y": 1, "z": 0}
-    items = [f"d{index}" for index in range(len(scores))]
-    judged = dict(zip(items, grades, strict=False)) | lost
-    blocks = itertools.permutations((1, 2, 3, 6)), itertools.permutations((4, 5, 7))
-    orders = enumerate([0, *first, *second] for first, second in itertools.product(*blocks))
-    run = {f"q{place}": {items[item]: -rank for rank, item in enumerate(order)} for place, order in orders}
-    strict = evaluate_run(run, dict.fromkeys(run, judged), list(OF_TIES)).means()
-    tied = evaluate_run({"q": dict(zip(items, scores, strict=True))}, {"q": judged}, list(OF_TIES)).means()
-    assert tied == pytest.approx(strict, abs=1e-12)
 
 
 def test_undefined_values_are_skipped_or_zero_and_the_evaluation_is_a_table() -> None:
@@ -213,7 +137,7 @@ def test_a_written_run_is_read_back_with_every_score_and_its_order(tmp_path: Pat
 @pytest.mark.parametrize("name", ["q", *(f"q.{end}" for end in ENDS)])
 def test_written_qrels_are_read_back_whatever_their_name(tmp_path: Path, name: str) -> None:
     table = {
-        topic: {item: max(grade, 0) for item, grade in items.items()} for topic, items in random_tables(0)[1].items()
+        topic: {item: max(grade, 0) for item, grade in items.items()} for topic, items in run_and_qrels(0)[1].items()
     }
     write_qrels(tmp_path / name, read_qrels(table))
     assert table_of(read_qrels(tmp_path / name)) == table
