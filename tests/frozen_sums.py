@@ -2,19 +2,16 @@
 
 python -m tests.frozen_sums before.json     # and after.json; `diff before.json after.json` says what differs
 
-Float sums depend on the processor: record both files on one machine. Only public names are used, so that the program
-outlives the modules it watches.
+Float sums depend on the processor: record both files on one machine. Metrics and losses are those that the tests list.
 """
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -22,18 +19,10 @@ import torch
 import rankbound as rb
 from tests.brute_force import METRICS
 
-SMOOTH = ("nDCG", "nDCG@3", "AP", "AP@4", "RR", "nRBP", "ERR(max=4)", "Kendall", "PairAccuracy", "LinearNDCG", "P@5")
-BOUNDS = (
-    *("none", "min-max", "expectation", "expectation-max", "distribution", "distribution(gain=sd)"),
-    *("distribution(gain=drawn)", "distribution(tilt=4)"),
-)
-OTHERS = (
-    *("squared", "squared(gain=exp2,reduction=sum)", "logistic", "ordinal(grades=5)", "ADR-MSE", "RankNet"),
-    *("RankNet(reduction=sum,weight=difference)", "RankNet(method=interpolated)", "DirectRanker", "hinge"),
-    *("hinge(margin=2)", "WARP", "WARP(samples=3,seed=1)", "ListNet", "ListNet@2", "ListMLE", "ListMLE@2", "softmax"),
-    *("softmax(gain=exp2)", "LambdaRank", "LambdaRank(metric=nDCG@3)", "LambdaLoss"),
-)
-REDUCTIONS = ("none", "mean", "sum")
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "library")]
+
+from test_fuzz_losses import LOSSES, computed
+
 SIZES = {"short": [4, 7, 0, 1, 12, 2, 30], "long": [3, 700], "many": [10] * 40}
 
 
@@ -45,13 +34,12 @@ def batch(sizes: list[int], highest: int, dtype: torch.dtype) -> tuple[torch.Ten
     return torch.tensor(scores, dtype=dtype), torch.tensor(relevance), torch.tensor([0, *np.cumsum(sizes)])
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Yield the texts and representations of metrics, losses and bounds."""
-    kinds = {"metric": (METRICS, rb.metric), "loss": (OTHERS, rb.loss), "bound": (BOUNDS, rb.bound)}
-    for kind, (names, parse) in {**kinds, "smooth loss": (SMOOTH, rb.SmoothLoss)}.items():
-        for name in names:
-            one = parse(name)
-            yield f"{kind} {name}", f"{one}\n{one!r}"
+def texts() -> Iterator[tuple[str, Any]]:
+    """Yield the representations of metrics and losses, with their bounds."""
+    for name in METRICS:
+        yield f"metric {name}", f"{rb.metric(name)}\n{rb.metric(name)!r}"
+    for name, make in LOSSES.items():
+        yield f"loss {name}", f"{make()}\n{make()!r}"
 
 
 def numbers() -> Iterator[tuple[str, Any]]:
@@ -72,37 +60,16 @@ def numbers() -> Iterator[tuple[str, Any]]:
         yield f"drawn distribution of {name} {n} {p}", [drawn.support, drawn.probability]
 
 
-def losses() -> Iterator[tuple[str, Callable[[], rb.RankingLoss]]]:
-    """Yield the losses by name."""
-    for name in OTHERS:
-        yield name, lambda name=name: rb.loss(name)  # type: ignore[misc]
-    for name, bound in product(SMOOTH, BOUNDS):
-        yield f"{name} {bound}", lambda name=name, bound=bound: rb.SmoothLoss(name, bound)  # type: ignore[misc]
-    for method, name in product(("direct", "interpolated"), ("nDCG@3", "AP")):
-        yield f"{name} {method}", lambda name=name, method=method: rb.SmoothLoss(name, "min-max", method=method)  # type: ignore[misc]
-    yield "a sum", lambda: 0.7 * rb.loss("nDCG", "min-max") + 0.3 * rb.loss("RankNet")
-
-
 def gradients() -> Iterator[tuple[str, Any]]:
     """Yield values and gradients of every loss by reduction, dtype and batch, with compiled kernels and without."""
-    for name, build in losses():
-        loss = build()
-        for (size, sizes), reduction, dtype, fast in product(
-            SIZES.items(), REDUCTIONS, (torch.float32, torch.float64), (True, False)
-        ):
-            if size == "long" and "distribution" in name:
-                continue
-            lists = batch(sizes, 1 if "distribution" in name else 4, dtype)
-            switch = os.environ.get("RANKBOUND_FAST", "1") if fast else "0"
-            with patch.dict(os.environ, RANKBOUND_FAST=switch):
-                key = f"{name} {size} {reduction} {dtype} {'kernels' if fast else 'formulas'}"
-                yield key, attempt(lambda: value_and_gradient(loss, *lists, reduction))  # noqa: B023
-
-
-def value_and_gradient(loss: Any, scores: Any, relevance: Any, offsets: Any, reduction: str) -> list[torch.Tensor]:
-    leaf = scores.clone().requires_grad_()
-    value = loss(leaf, relevance, offsets, reduction=reduction)
-    return [value, torch.autograd.grad(value.sum(), leaf)[0]]
+    for (name, make), (size, sizes) in product(LOSSES.items(), SIZES.items()):
+        if size == "long" and "distribution" in name:
+            continue
+        for reduction, dtype, fast in product(("none", "mean", "sum"), (torch.float32, torch.float64), (True, False)):
+            scores, *judged = batch(sizes, 1 if "distribution" in name else 4, dtype)
+            found = computed(make(), (scores.requires_grad_(), *judged), {"reduction": reduction}, fast=fast)
+            key = f"{name} {size} {reduction} {dtype} {'kernels' if fast else 'formulas'}"
+            yield key, [*found.values.values(), found.error or ""]
 
 
 def attempt(call: Callable[[], Any]) -> Any:
