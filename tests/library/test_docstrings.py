@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound import clicks, recommendations
+from rankbound import clicks, preferences, recommendations
 from rankbound.bounds.base import kinds as bounds
 from rankbound.losses import KINDS as LOSSES
 from rankbound.metrics import KINDS as METRICS
@@ -26,7 +26,7 @@ REGISTERED: list[type] = [*METRICS.values(), NormalizedRBP, RankSum, *LOSSES.val
 CLASSES = [*EXPORTED, *REGISTERED]
 OF_MODULES = [
     member
-    for module in (clicks, recommendations)
+    for module in (clicks, preferences, recommendations)
     for name, member in vars(module).items()
     if not name.startswith("_") and getattr(member, "__module__", "") == module.__name__ and inspect.getdoc(member)
 ]

@@ -390,13 +390,15 @@ def test_bounds_change_boosted_trees() -> None:
 @pytest.mark.parametrize(
     ("model", "least"),
     [
+        *(("linear", 0.9), ("mlp", 0.9)),
         *(("ranksvm", 0.98), ("coordinate-ascent", 0.98), ("subset-ranking", 0.98), ("prank", 0.98)),
         *(("mart", 0.97), ("lambdamart", 0.96), ("mcrank", 0.96), ("boosted-trees", 0.96), ("rankboost", 0.95)),
         *(("random-forest", 0.93), ("adarank", 0.84)),
     ],
 )
 def test_what_is_planted_is_learned(model: str, least: float, scale: str) -> None:
-    own, epochs = {"bound": "min-max"} if "bound" in FITTED_MODELS[model] else {}, list[Any]()
+    epochs, own = list[Any](), {"bound": "min-max"} if "bound" in FITTED_MODELS.get(model, ["bound"]) else {}
+    own |= {} if model in FITTED_MODELS else {"learning_rate": 0.05}
     ranker = rb.train_ranker(planted(), model=model, epochs=25, scale=scale, on_epoch=epochs.append, **own)
     assert value(ranker, planted(seed=1)) > least - (0.15 if scale == "query" else 0)
     assert ranker.record["epoch"] in [epoch.number for epoch in epochs]

@@ -1,6 +1,5 @@
 """Strengths from comparisons and rankings: choix' numbers, greatest likelihoods, errors, and what has no estimate."""
 
-import doctest
 import math
 from collections.abc import Callable
 from itertools import combinations, permutations
@@ -12,8 +11,6 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-import rankbound as rb
-from rankbound import preferences
 from rankbound.preferences import Strengths, bradley_terry, plackett_luce, thurstone
 from tests.library.refusals import refusals
 
@@ -187,9 +184,3 @@ def test_a_ridge_gives_what_has_no_finite_estimate(fit: Callable[..., Strengths]
     assert (np.diff(found.values) < 0).all()
     assert found.values.sum() == pytest.approx(0, abs=1e-12)
     assert (found.standard_errors > 0).all()
-
-
-def test_examples_run() -> None:
-    found = doctest.testmod(preferences, extraglobs={"rb": rb})
-    assert found.attempted == 7
-    assert not found.failed
