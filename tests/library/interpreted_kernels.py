@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from test_fuzz_losses import LOSSES
-from test_without_waiting import a_gpu
+from test_without_waiting import a_gpu, batch, step
 from torch import Tensor
 
 import rankbound as rb
@@ -35,11 +35,9 @@ Steps = tuple[Tensor, Tensor]
 
 def ragged(spread: float, *, ties: bool = False, sizes: tuple[int, ...] = (4, 1, 0, 40, 1, 32, 3)) -> Any:
     """Scores, grades from 0 to 2 and lists: the first has no relevant item, the last those of one grade alone."""
-    generator, n = torch.Generator().manual_seed(int(spread)), sum(sizes)
-    scores = spread * torch.randn(n, generator=generator, dtype=torch.float64)
-    relevance = torch.randint(0, 3, (n,), generator=generator) * (torch.rand(n, generator=generator) < 0.4)
+    scores, relevance, lists = batch([*sizes], spread, ties)
     relevance[: sizes[0]], relevance[-sizes[-1] :] = 0, 2
-    return scores.round() if ties else scores, relevance, rb.Lists.of_sizes(torch.tensor(sizes))
+    return scores, relevance, lists
 
 
 BATCHES = {
@@ -65,15 +63,10 @@ def loss_of(text: str, bound: str = "none") -> rb.RankingLoss:
     return SmoothLoss(text, bound, temperature=0.7, method="direct") if text in SMOOTH else LOSSES[text]()
 
 
-def step(loss: rb.RankingLoss, scores: Tensor, relevance: Tensor, lists: rb.Lists, **options: Any) -> Steps:
-    leaf = scores.clone().requires_grad_()
-    losses = loss(leaf, relevance, lists, **options)
-    upstream = torch.linspace(0.5, 1.5, losses.numel(), dtype=losses.dtype)
-    return losses.detach(), torch.autograd.grad((losses * upstream).sum(), leaf)[0]
-
-
-def both(make: Callable[[], rb.RankingLoss], *batch: Any, **options: Any) -> tuple[Steps, Steps]:
-    """The step by the kernel, which is launched, and by the formula."""
+def require_the_formula(
+    make: Callable[[], rb.RankingLoss], *batch: Any, tolerance: float = 1e-10, scale: float = 0.0, **options: Any
+) -> Steps:
+    """Return the step by the kernel, which is launched, and is that of the formula."""
     with pytest.MonkeyPatch.context() as patch:
         launched, launch = [], gpu._launch
         patch.setattr(gpu, "_launch", lambda *given: (launched.append(given[0]), launch(*given)))
@@ -83,10 +76,11 @@ def both(make: Callable[[], rb.RankingLoss], *batch: Any, **options: Any) -> tup
         patch.setenv("RANKBOUND_FAST", "0")
         expected = step(make(), *batch, **options)
         assert len(launched) == count
-    return found, expected
+    require_equal(found, expected, tolerance, scale)
+    return found
 
 
-def require_equal(found: Steps, expected: Steps, tolerance: float, scale: float = 0.0) -> None:
+def require_equal(found: Steps, expected: Steps, tolerance: float = 0.0, scale: float = 0.0) -> None:
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == other.dtype
         size = max(float(other.nan_to_num().abs().max()), scale) if other.numel() else 1.0
@@ -105,7 +99,7 @@ def test_values_and_gradients_are_those_of_the_formula(text: str, name: str) -> 
     for dtype, tolerance in TOLERANCES.items():
         # Gradients of tied items cancel, up to the rounding of sums as large as the loss.
         scale = float(len(scores)) if name == "all tied" and dtype == torch.float64 else 0.0
-        require_equal(*both(lambda: loss_of(text), scores.to(dtype), relevance, lists), tolerance, scale)
+        require_the_formula(lambda: loss_of(text), scores.to(dtype), relevance, lists, tolerance=tolerance, scale=scale)
 
 
 @pytest.mark.parametrize(("text", "bound"), [*((text, "none") for text in WEIGHTED), *BOUNDED])
@@ -114,10 +108,10 @@ def test_weights_of_items_and_lists_bounds_and_reductions(text: str, bound: str)
     weights = torch.rand(len(batch[0]), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     own = {"weights": weights.masked_fill(weights < 0.1, 0.0), "list_weights": torch.arange(1.0, 1 + len(batch[2]))}
     for options in (own if bound == "none" else {}, {"reduction": "sum"}, {"reduction": "mean"}):
-        require_equal(*both(lambda: loss_of(text, bound), *batch, **options), 1e-10)
+        require_the_formula(lambda: loss_of(text, bound), *batch, **options)
     if bound == "none":
         single = batch[0].to(torch.float32), *batch[1:]
-        require_equal(*both(lambda: loss_of(text), *single, **own), TOLERANCES[torch.float32])
+        require_the_formula(lambda: loss_of(text), *single, tolerance=TOLERANCES[torch.float32], **own)
 
 
 @pytest.mark.parametrize("text", ["softmax", "nDCG", "AP", "nRBP"])
@@ -125,8 +119,7 @@ def test_a_score_that_is_not_a_number_spoils_its_list_alone(text: str) -> None:
     scores, relevance, lists = ragged(2.0, sizes=(3, 40, 5, 9))
     scores, relevance = scores.clone(), relevance.clone()
     scores[10], relevance[11] = torch.nan, 1
-    found, expected = both(lambda: loss_of(text), scores, relevance, lists, validate=False)
-    require_equal(found, expected, 1e-10)
+    found = require_the_formula(lambda: loss_of(text), scores, relevance, lists)
     assert found[0].isnan().tolist() == [False, True, False, False]
     assert found[1].isnan().equal(lists.segment == 1)
 
@@ -142,13 +135,11 @@ def test_a_list_has_the_same_digits_in_any_batch(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["nDCG", "AP"])
 def test_longer_lists_take_the_formula(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, relevance, lists = BATCHES["ragged"]
     monkeypatch.setattr(gpu, "LONGEST", 32)
-    require_equal(*both(lambda: loss_of(text), scores, relevance, lists), 1e-10)
+    require_the_formula(lambda: loss_of(text), *BATCHES["ragged"])
     monkeypatch.setattr(gpu, "LONGEST", 0)
-    alone = BATCHES["a cross-entropy's blocks"]
     monkeypatch.setattr(gpu, "_launch", None)
-    step(loss_of(text), *alone)
+    step(loss_of(text), *BATCHES["a cross-entropy's blocks"])
 
 
 @pytest.mark.parametrize("text", ["softmax", "nDCG", "AP"])
@@ -175,9 +166,9 @@ def test_other_forms_of_scores(text: str) -> None:
     scores, relevance, lists = BATCHES["ragged"]
     spaced = torch.stack([scores, -scores], 1)[:, 0]
     assert not spaced.is_contiguous()
-    require_equal(step(loss_of(text), spaced, relevance, lists), step(loss_of(text), scores, relevance, lists), 0.0)
+    require_equal(step(loss_of(text), spaced, relevance, lists), step(loss_of(text), scores, relevance, lists))
     half = scores.to(torch.bfloat16)
-    require_equal(*both(lambda: loss_of(text), half, relevance.to(torch.int8), lists), 1e-2)
+    require_the_formula(lambda: loss_of(text), half, relevance.to(torch.int8), lists, tolerance=1e-2)
 
 
 def test_what_the_formula_refuses() -> None:
@@ -200,11 +191,11 @@ def test_a_step_reads_no_number(text: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(gpu, "LONGEST", 35)
     loss = loss_of(text)
     with a_gpu(watched=False):
-        step(loss, scores, relevance, lists, validate=False)
+        step(loss, scores, relevance, lists)
     launched: list[Any] = []
     monkeypatch.setattr(gpu, "_launch", lambda kernel, *_: launched.append(kernel))
     with a_gpu(watched=True):
-        step(loss, 3 * scores, relevance, lists, validate=False)
+        step(loss, 3 * scores, relevance, lists)
     assert launched
 
 
@@ -226,4 +217,4 @@ def test_a_kernel_that_fails_or_differs_is_not_used(flaw: str, monkeypatch: pyte
     # It is tried once.
     step(LOSSES["softmax"](), scores, relevance, lists)
     monkeypatch.setenv("RANKBOUND_FAST", "0")
-    require_equal(found, step(LOSSES["softmax"](), scores, relevance, lists), 0.0)
+    require_equal(found, step(LOSSES["softmax"](), scores, relevance, lists))

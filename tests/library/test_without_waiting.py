@@ -90,9 +90,11 @@ def batch(sizes: list[int], spread: float = 3.0, ties: bool = False) -> tuple[Te
     return scores.round() if ties else scores, grades, rb.Lists.of_sizes(torch.tensor(sizes))
 
 
-def step(loss: rb.RankingLoss, scores: Tensor, relevance: Tensor, lists: rb.Lists) -> tuple[Tensor, Tensor]:
+def step(
+    loss: rb.RankingLoss, scores: Tensor, relevance: Tensor, lists: rb.Lists, **options: Any
+) -> tuple[Tensor, Tensor]:
     leaf = scores.clone().requires_grad_()
-    losses = loss(leaf, relevance, lists, validate=False)
+    losses = loss(leaf, relevance, lists, validate=False, **options)
     upstream = torch.arange(1.0, 1 + losses.numel(), dtype=losses.dtype)
     (gradient,) = torch.autograd.grad((losses * upstream.to(losses.device)).sum(), leaf)
     return losses.detach(), gradient
