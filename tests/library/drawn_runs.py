@@ -1,6 +1,7 @@
 """Runs and their judgements, drawn at random, and the frames and files that hold them."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,3 +53,26 @@ def frame_of(table: Table, column: str, dtype: Any = None) -> pl.DataFrame:
 def file_of(path: Path, table: Table, line: str, end: str = "") -> Path:
     path.write_text("".join(line.format(*row) for row in rows_of(table)) + end)
     return path
+
+
+def json_of(path: Path, table: Table) -> Path:
+    path.write_text(json.dumps(table))
+    return path
+
+
+def interleaved(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the first rows of all topics, then the second ones, and so on."""
+    return frame.sort(pl.int_range(pl.len()).over("topic"), maintain_order=True)
+
+
+LINES = {"score": "{} Q0 {} 0 {!r} tag\n", "relevance": "{} 0 {} {}\n"}
+DOORS: dict[str, Callable[[Table, str, Path], Any]] = {
+    "dictionaries": lambda table, column, folder: table,
+    "polars": lambda table, column, folder: frame_of(table, column),
+    "pandas": lambda table, column, folder: frame_of(table, column).to_pandas(),
+    "Arrow": lambda table, column, folder: frame_of(table, column).to_arrow(),
+    "interleaved": lambda table, column, folder: interleaved(frame_of(table, column)),
+    "JSON": lambda table, column, folder: json_of(folder / f"{column}.json", table),
+    "TREC": lambda table, column, folder: file_of(folder / f"{column}.txt", table, LINES[column]),
+}
+"""Ways in which a run or its judgements come, from a table, the name of its values, and a folder for files."""

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 import rankbound as rb
-from rankbound import cli
 from rankbound.errors import DataError
 from rankbound.fusion import METHODS, PARAMETERS, Fusion
 from rankbound.io.judged import Run
+from tests.library.conftest import Program
 from tests.library.drawn_runs import drawn_run
 from tests.library.planted_ratings import orders_of, table_of
 from tests.library.refusals import problems, refusals
@@ -200,29 +200,26 @@ def test_the_module_s_table_has_every_method() -> None:
     assert {name.strip("`| ").partition("(")[0] for name in named} >= set(METHODS)
 
 
-def test_the_command_fuses_and_tunes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [tmp_path / f"{place}.txt" for place in range(3)]
+def test_the_command_fuses_and_tunes(tmp_path: Path, program: Program) -> None:
+    files, out = [tmp_path / f"{place}.txt" for place in range(3)], tmp_path / "fused.txt"
     for file, run in zip(files, RUNS, strict=True):
         rb.write_run(file, rb.read_run(run))
     (tmp_path / "qrels.txt").write_text("q 0 c 1\nq 0 e 1\nr 0 b 2\n")
-    words = ["fuse", *map(str, files), "--out", str(tmp_path / "fused.txt")]
-    assert cli.main([*words, "--method", "rrf(k=20)"]) == 0
-    assert table_of(rb.read_run(tmp_path / "fused.txt")) == fused(RUNS, "rrf(k=20)")
-    assert cli.main([*words, "--method", "wsum", "--weights", "0.5,0.3,0.2", "--normalise", "max"]) == 0
-    assert table_of(rb.read_run(tmp_path / "fused.txt")) == fused(RUNS, "wsum", normalise="max")
-    capsys.readouterr()
-    tuning = ["--qrels", str(tmp_path / "qrels.txt"), "-m", "AP", "--topics", "q"]
-    assert cli.main([*words, "--method", "wsum", *tuning]) == 0
+    words = f"fuse {' '.join(map(str, files))} --out {out}"
+    program(f"{words} --method rrf(k=20)")
+    assert table_of(rb.read_run(out)) == fused(RUNS, "rrf(k=20)")
+    program(f"{words} --method wsum --weights 0.5,0.3,0.2 --normalise max")
+    assert table_of(rb.read_run(out)) == fused(RUNS, "wsum", normalise="max")
+    printed = program(f"{words} --method wsum --qrels {tmp_path}/qrels.txt -m AP --topics q")
     fusion = rb.tune_fusion(RUNS, "wsum", QRELS, "AP", topics=["q"])
-    assert table_of(rb.read_run(tmp_path / "fused.txt")) == table_of(fusion(RUNS))
-    assert str(fusion) in capsys.readouterr().out
+    assert table_of(rb.read_run(out)) == table_of(fusion(RUNS))
+    assert str(fusion) in printed
     for wrong, message in (
-        (["--method", "wsum"], "expected one per run"),
-        (["--weights", "a,b"], "--weights: found a,b"),
-        (["-m", "AP"], "--qrels"),
+        ("--method wsum", "expected one per run"),
+        ("--weights a,b", "--weights: found a,b"),
+        ("-m AP", "--qrels"),
     ):
-        assert cli.main([*words, *wrong]) == 2
-        assert message in capsys.readouterr().err
+        assert message in program(f"{words} {wrong}", status=2)
 
 
 def test_a_fusion_is_told_by_its_text() -> None:

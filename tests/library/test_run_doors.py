@@ -1,19 +1,16 @@
 """A run and its judgements have one value by a metric, whatever they come in and whatever is evaluated beside them."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io import files, run_files
 from rankbound.io.judged import Qrels, Run
-from tests.library.drawn_runs import Table, drawn_run, file_of, frame_of, without
+from tests.library.drawn_runs import DOORS, Table, drawn_run, without
 from tests.library.refusals import problems
 
 METRICS = ("nDCG@3", "AP", "RR", "P@2", "R@5", "RBP(p=0.8)", "Bpref", "Judged@3", "infAP", "SetF", "nDCG(gain=linear)")
@@ -29,38 +26,6 @@ def drawn(seed: int) -> tuple[Table, Table]:
         run[topic] = dict(sorted(items.items(), key=lambda pair: -pair[1])) if is_sorted[topic] else items
     judged = numbers.permutation(list(qrels))[seed % 2 :]
     return {names[t]: run[t] for t in without(run, seed % 6)}, {names[t]: qrels[t] for t in judged}
-
-
-def files_of(run: Table, qrels: Table, folder: Path) -> tuple[Any, Any]:
-    run_file = file_of(folder / "run.txt", run, "{} Q0 {} 0 {!r} tag\n")
-    return run_file, file_of(folder / "qrels.txt", qrels, "{} 0 {} {}\n")
-
-
-def json_files(run: Table, qrels: Table, folder: Path) -> tuple[Any, Any]:
-    for name, nested in (("run", run), ("qrels", qrels)):
-        (folder / f"{name}.json").write_text(json.dumps(nested))
-    return folder / "run.json", folder / "qrels.json"
-
-
-def frames(run: Table, qrels: Table, change: Callable[[pl.DataFrame], Any] = lambda frame: frame) -> tuple[Any, Any]:
-    return change(frame_of(run, "score")), change(frame_of(qrels, "relevance"))
-
-
-def interleaved(frame: pl.DataFrame) -> pl.DataFrame:
-    """The first rows of all topics, then the second ones, and so on."""
-    return frame.sort(pl.int_range(pl.len()).over("topic"), maintain_order=True)
-
-
-DOORS: dict[str, Callable[[Table, Table, Path], tuple[Any, Any]]] = {
-    "objects": lambda run, qrels, folder: (rb.read_run(run), rb.read_qrels(qrels)),
-    "polars": lambda run, qrels, folder: frames(run, qrels),
-    "pandas": lambda run, qrels, folder: frames(run, qrels, pl.DataFrame.to_pandas),
-    "Arrow": lambda run, qrels, folder: frames(run, qrels, pl.DataFrame.to_arrow),
-    "interleaved": lambda run, qrels, folder: frames(run, qrels, interleaved),
-    "small TREC": files_of,
-    "TREC": files_of,
-    "json": json_files,
-}
 
 
 def outcome(run: Any, qrels: Any, metrics: Any = METRICS, missing: str = "skip") -> str:
@@ -86,9 +51,10 @@ def test_all_doors_lead_to_the_same_digits_and_messages(
     assert sorted(found.topics) == sorted(qrels if missing == "zero" else set(run) & set(qrels))
     for metrics in (METRICS, ["ERR(max=1)"], ["nRBP"]):
         expected = outcome(run, qrels, metrics, missing)
-        for name, door in DOORS.items():
-            monkeypatch.setattr(files, "SMALL_BYTES", 0 if name == "TREC" else 2**16)
-            assert outcome(*door(run, qrels, tmp_path), metrics, missing) == expected, name
+        for name, door in [*DOORS.items(), ("small TREC", DOORS["TREC"])]:
+            monkeypatch.setattr(files, "SMALL_BYTES", 2**16 if name == "small TREC" else 0)
+            sources = door(run, "score", tmp_path), door(qrels, "relevance", tmp_path)
+            assert outcome(*sources, metrics, missing) == expected, name
 
 
 def test_what_was_read_does_not_change_with_the_dictionaries() -> None:
@@ -165,7 +131,7 @@ def columns_of(qrels: Qrels) -> Any:
 
 def test_memory_is_that_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_files, "PART_BYTES", 100)
-    path, _ = files_of({f"q{t}": {"a": 2.0, "b": 1.0} for t in range(50)}, {}, tmp_path)
+    path = DOORS["TREC"]({f"q{t}": {"a": 2.0, "b": 1.0} for t in range(50)}, "score", tmp_path)
     sizes = [len(part.items) for part in run_files.read_parts(path)]
     assert sum(sizes) == 100
     assert max(sizes) < 20

@@ -25,7 +25,7 @@ from rankbound.lists import Lists
 from rankbound.metrics import metric
 from rankbound.metrics.base import values_of
 from tests.library.conftest import Program
-from tests.library.drawn_runs import Table, drawn_run, file_of, frame_of, without
+from tests.library.drawn_runs import DOORS, Table, drawn_run, file_of, frame_of, without
 from tests.library.planted_ratings import table_of
 from tests.library.refusals import refusals
 
@@ -221,18 +221,13 @@ TIED_BY_ROUNDING = {"q": {"a": LARGE + 1, "b": LARGE, "c": 1}}
 EQUAL = rf"topic 'q', items 'a' and 'b': found the scores {LARGE + 1} and {LARGE}, which are equal in double precision"
 HEADED = {"topic,item,score\nq": {"z": 0}}
 
-# Each way in which a run comes, for the same scores.
 RUNS_OF: dict[str, Callable[[Table, Path], Any]] = {
-    "dictionaries": lambda table, _: table,
+    **{name: lambda table, path, door=door: door(table, "score", path) for name, door in DOORS.items()},  # type: ignore[misc]
     "int64 of NumPy": lambda table, _: {t: {i: np.int64(s) for i, s in of.items()} for t, of in table.items()},
-    "polars": lambda table, _: frame_of(table, "score"),
     "uint64": lambda table, _: frame_of(table, "score", pl.UInt64),
     "decimals without digits": lambda table, _: frame_of(table, "score", pl.Decimal(38, 0)),
-    "pandas": lambda table, _: frame_of(table, "score").to_pandas(),
-    "Arrow": lambda table, _: frame_of(table, "score").to_arrow(),
     "CSV": lambda table, path: file_of(path / "r.csv", HEADED | table, "{},{},{}\n"),
     "CSV beside a fraction": lambda table, path: file_of(path / "r.csv", HEADED | table, "{},{},{}\n", "q,d,0.5\n"),
-    "TREC": lambda table, path: file_of(path / "r.txt", table, "{} Q0 {} 1 {} t\n"),
     "TREC with other spaces": lambda table, path: file_of(path / "r.txt", table, "{}\t Q0  {} 1 {} t \n\n"),
 }
 
