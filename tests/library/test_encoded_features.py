@@ -20,6 +20,7 @@ from rankbound.training.models import ScaledFeatures, Scaling
 from rankbound.training.trainer import Part, joined
 from tests.library.conftest import Program
 from tests.library.refusals import problems, refusals
+from tests.library.test_ranker import value
 
 GRADES = {"bad": 0, "fair": 1, "good": 2}
 TOPICS, ITEMS = 30, 8
@@ -266,9 +267,8 @@ def test_inputs_are_scaled_as_other_features_are(scale: str) -> None:
 @pytest.mark.parametrize("scale", ["standard", "query"])
 def test_what_brands_and_prices_say_is_learned(missing: str, scale: str) -> None:
     ranker, test = trained(missing, scale=scale), lists_of(log(1))
-    ndcg = rb.evaluate_run(ranker.score_lists(test), test, ["nDCG"]).means()["nDCG"]
     without = rb.train_ranker(lists_of(features=["stock"], categorical=[]), scale=scale, **QUICK)
-    assert ndcg > 0.9 > rb.evaluate_run(without.score_lists(test), test, ["nDCG"]).means()["nDCG"]
+    assert value(ranker, test) > 0.9 > value(without, test)
 
 
 def test_a_fold_is_encoded_by_its_training_topics_alone() -> None:
@@ -356,13 +356,9 @@ def test_item_weights_reach_the_loss() -> None:
     recipe = QUICK | {"loss": "DCG", "validation_share": 0}
     columns = {"features": ["price", "brand"], "categorical": ["brand"], "list_weights": None}
     clean, own = lists_of(log(1), **columns), lists_of(flipped, **columns)
-    score = {
-        name: rb.evaluate_run(
-            rb.train_ranker(lists, missing_features="mean", **recipe).score_lists(clean), clean, ["nDCG"]
-        ).means()["nDCG"]
-        for name, lists in {"weighted": own, "unweighted": replace(own, weights=None)}.items()
-    }
-    assert score["weighted"] > score["unweighted"] + 0.1
+    rankers = (rb.train_ranker(one, missing_features="mean", **recipe) for one in (own, replace(own, weights=None)))
+    weighted, unweighted = (value(ranker, clean) for ranker in rankers)
+    assert weighted > unweighted + 0.1
 
 
 def test_weights_stay_with_their_items_and_lists() -> None:
