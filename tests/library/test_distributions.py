@@ -22,6 +22,7 @@ import torch
 from brute_force import average_precision, binary_orders, err, graded_orders, nrbp, rbp
 from hypothesis import given
 from hypothesis import strategies as st
+from test_bounds import require_distribution
 from torch import Tensor
 
 import rankbound as rb
@@ -306,11 +307,7 @@ def require_true(name: str, found: rb.ScoreDistribution, values: Iterator[Exact]
     if all(float(high - low) > 1e-13 * x[-1] for low, high in pairwise(support)):  # type: ignore[operator]
         assert found.error < 1e-11, (name, found.profile)
         assert len(found.support[found.probability > 0]) == len(support), (name, found.profile)
-    assert found.minimum <= found.support[0]
-    assert found.support[-1] <= found.maximum
-    assert (np.diff(found.support) > 0).all()
-    assert found.probability.sum() == pytest.approx(1, abs=1e-12)
-    assert found.cdf(found.maximum) == found.cdf(np.inf) == 1.0
+    require_distribution(found)
     np.testing.assert_allclose(found.cdf(found.support), np.cumsum(found.probability), atol=1e-12)
 
 

@@ -9,6 +9,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from test_every_loss import OF_RANK_CHANCES
 from torch import Tensor
 
 import rankbound as rb
@@ -136,7 +137,6 @@ def test_many_pairs_are_warned_of(text: str, monkeypatch: pytest.MonkeyPatch) ->
 SCORES = torch.tensor([0.3, -1.2, 2.0, 0.9, 0.1, 0.5], dtype=torch.float64)
 GRADES = torch.tensor([1, 0, 0, 2, 0, 1])
 ONE_LIST = torch.tensor([0, 6])
-OF_RANK_CHANCES = ("SoftRank", "NeuralNDCG", "PiRank")
 
 
 @pytest.mark.parametrize("name", OF_RANK_CHANCES)

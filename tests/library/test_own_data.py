@@ -30,6 +30,7 @@ from rankbound.io.tables import TableStream, read_judged
 from rankbound.texts import printable, printable_message, shortened
 from rankbound.training.models import ROWS_AT_ONCE
 from tests.library.conftest import Program
+from tests.library.test_ranker import letor_of, planted
 from tests.library.test_refused_files import LETOR, ROWS, packed, rows, write
 from tests.row_batches import batches_of
 
@@ -138,14 +139,8 @@ FRAME = pl.DataFrame(
 )
 
 
-def letor_text(path: Path, topics: int, items: int = 12) -> Path:
-    random = np.random.default_rng(0)
-    lines = [
-        f"{random.integers(0, 3)} qid:{topic} 1:{random.random():.4f} 3:{random.random():.4f} #docid = d{item}\n"
-        for topic in range(1, topics + 1)
-        for item in range(items)
-    ]
-    path.write_text("".join(lines))
+def letor_text(path: Path, topics: int) -> Path:
+    path.write_text(letor_of(planted(n_topics=topics)))
     return path
 
 
