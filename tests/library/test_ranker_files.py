@@ -98,6 +98,14 @@ def encoding(key: str, value: Any) -> Change:
     return parts(lambda header, tensors: header["encoding"].update({key: value}))
 
 
+def recipe(changed: dict[str, Any]) -> Change:
+    return parts(lambda header, tensors: header["recipe"].update(changed))
+
+
+def added(name: str, value: float = 0.0) -> Change:
+    return parts(lambda header, tensors: tensors.update({name: torch.tensor([value])}))
+
+
 def content(change: Callable[[bytes], bytes]) -> Change:
     return lambda path: path.write_bytes(change(path.read_bytes()))
 
@@ -106,10 +114,29 @@ def header(**given: Any) -> Change:
     return lambda path: save_file({"weight": torch.zeros(3)}, path, {"rankbound": json.dumps(given)} if given else None)
 
 
+RECIPES: dict[str, list[Any]] = {
+    "hidden": [[10**9, 10**9], [60_000, 60_000], [2**70], [1] * 100_000, [3.0], "abc", None],
+    "activation": [["relu"], "eval"],
+    "model": [{}, "linear"],
+    "scale": ["query"],
+    "epochs": [float("nan")],
+    "temperature": ["hot"],
+    "validation_share": [[0.5]],
+}
+TEXTS: dict[str, list[Any]] = {
+    "feature_names": [5, "abc", ["a", "b", None], ["a", "b", "a"], ["a"]],
+    "recipe": [None, []],
+    "record": [None, 3],
+    "format": ["ranker/2", None],
+}
+MORE, FEWER = ("model.layers.9.bias", "model."), ("scaling.shift", "scaling.factor", "model.layers.0.weight")
 ENDS, TEXT = "known.items.ends", "known.topics.text"
 REGIONS = ["1", "2", "3"]
 MISFITS: list[tuple[str, Change]] = [
     ("linear", header(format="ranker/1", recipe={}, feature_names=["a"], record={})),
+    *(("mlp", recipe({key: value})) for key, values in RECIPES.items() for value in values),
+    *(("mlp", added(name)) for name in MORE),
+    *(("mlp", parts(lambda header, tensors, name=name: tensors.pop(name))) for name in FEWER),
     *(
         ("encoded", change)
         for change in (
@@ -150,6 +177,10 @@ MISFITS: list[tuple[str, Change]] = [
 DAMAGED = "damaged: .*; take another copy of it, or train it"
 REFUSED: list[tuple[str, Change, str]] = [
     *((name, change, FIT) for name, change in MISFITS),
+    *(("mlp", parts(lambda header, tensors, key=key, value=value: header.update({key: value})),
+       f"({FIT}|found .*, expected a ranker)") for key, values in TEXTS.items() for value in values),
+    # A tensor that is of no part of a ranker has to be finite all the same.
+    ("mlp", added("another", float("inf")), f"({FIT}|damaged)"),
     ("linear", Path.unlink, "there is no such file"),
     ("linear", header(), r"found no header of a ranker, expected a ranker \(ranker/1\)"),
     ("linear", header(format="ranker/99"), "found ranker/99, expected a ranker"),
@@ -160,10 +191,9 @@ REFUSED: list[tuple[str, Change, str]] = [
     # A newer format is named before damage.
     ("encoded", content(lambda data: data.replace(b"ranker/2", b"ranker/3")),
      "found ranker/3, .*: a newer version of rankbound wrote it; update"),
-    ("linear", parts(lambda header, tensors: header["recipe"].update(kernel="laplace")),
+    ("linear", recipe({"kernel": "laplace"}),
      ".*kernel: found a setting that the training of a ranker does not have; .*; train it again"),
-    ("attention", parts(lambda header, tensors: header["recipe"].update(blocks=10**6)),
-     f"{FIT}.*the recipe has 1000000 blocks"),
+    ("attention", recipe({"blocks": 10**6}), f"{FIT}.*the recipe has 1000000 blocks"),
     ("mcrank", tensor("model.trees", lambda trees: trees[trees != 10]), f"{FIT}.*LightGBM cannot read"),
     ("mcrank", tensor("model.trees", Tensor.float), f"{FIT}.*expected bytes"),
     ("mcrank", tensor("model.values", lambda values: values[:-1]), f"{FIT}.*expected 3"),
