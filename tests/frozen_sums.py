@@ -8,7 +8,7 @@ Float sums depend on the processor: record both files on one machine. Metrics an
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.brute_force import METRICS
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "library")]
 
+from drawn_arguments import outcome
 from test_fuzz_losses import LOSSES, computed
 
 SIZES = {"short": [4, 7, 0, 1, 12, 2, 30], "long": [3, 700], "many": [10] * 40}
@@ -49,7 +50,7 @@ def numbers() -> Iterator[tuple[str, Any]]:
         yield f"{name} of {size} lists up to {highest}", rb.evaluate(name, *lists)[str(rb.metric(name))]
         if size == "short":
             # Gains beyond a metric's largest grade are refused.
-            yield f"extremes of {name} up to {highest}", attempt(lambda: rb.extremes(rb.metric(name), *lists[1:]))  # noqa: B023
+            yield f"extremes of {name} up to {highest}", str(outcome(lambda: rb.extremes(rb.metric(name), *lists[1:])))  # noqa: B023
     for name in ("nDCG", "nDCG@3", "AP", "nRBP", "RR", "P@5"):
         for n, p in ((1, 1), (5, 2), (40, 7), (300, 120)):
             yield f"range of {name} {n} {p}", [of(name, n, p) for of in (rb.minimum, rb.maximum, rb.expectation)]
@@ -70,14 +71,6 @@ def gradients() -> Iterator[tuple[str, Any]]:
             found = computed(make(), (scores.requires_grad_(), *judged), {"reduction": reduction}, fast=fast)
             key = f"{name} {size} {reduction} {dtype} {'kernels' if fast else 'formulas'}"
             yield key, [*found.values.values(), found.error or ""]
-
-
-def attempt(call: Callable[[], Any]) -> Any:
-    """Return a call's result, or the text of its refusal."""
-    try:
-        return call()
-    except (ValueError, NotImplementedError) as error:
-        return f"{type(error).__name__}: {error}"
 
 
 def checksum(value: Any) -> str:

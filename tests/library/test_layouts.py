@@ -37,10 +37,6 @@ def jagged(rows: list[list[Any]]) -> torch.Tensor:
     return torch.nested.nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
 
 
-def arrow_in_pandas(rows: list[list[Any]]) -> pd.Series:
-    return pl.Series(rows).to_pandas(use_pyarrow_extension_array=True)
-
-
 PADDED = padded(SCORES, float("nan")), padded(GRADES, -9)
 FORMS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "flat": lambda: (FLAT, {}),
@@ -64,7 +60,10 @@ FORMS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "Arrow's lists": lambda: ((pa.array(SCORES), pa.array(GRADES)), {}),
     "Arrow's lists in chunks": lambda: ((pa.chunked_array([[row] for row in rows]) for rows in (SCORES, GRADES)), {}),
     "pandas' lists": lambda: ((pd.Series(rows, index=[4, 9, 2]) for rows in (SCORES, GRADES)), {}),
-    "lists of Arrow in pandas": lambda: (map(arrow_in_pandas, (SCORES, GRADES)), {}),
+    "lists of Arrow in pandas": lambda: (
+        (pl.Series(rows).to_pandas(use_pyarrow_extension_array=True) for rows in (SCORES, GRADES)),
+        {},
+    ),
     "pandas of other types": lambda: (
         (
             pd.Series(FLAT[0].numpy(), index=[*range(6, 0, -1)], dtype="Float64"),

@@ -107,15 +107,18 @@ def test_ranx(ranx: Any) -> None:
 
 
 @pytest.mark.parametrize("levels", [None, 3])
-def test_scikit_learn(levels: int | None) -> None:
-    """Linear gain; with few distinct scores both sides average over the orders of ties, of AP excepted."""
+def test_scikit_learn_and_scipy(levels: int | None) -> None:
+    """Linear gain; with few distinct scores both sides average over the orders of ties, of AP and tau excepted."""
     metrics: Any = pytest.importorskip("sklearn.metrics")
+    stats: Any = pytest.importorskip("scipy.stats")
     scores, grades, offsets = batch()
     coarse = scores if levels is None else np.floor(scores * levels / scores.max())
     binary, lists = (grades > 1).astype(int), list(pairwise(offsets))
     rows: list[tuple[str, Any, Any]] = [("PairAccuracy", metrics.roc_auc_score, binary)]
     if levels is None:
         rows.append(("AP", metrics.average_precision_score, binary))
+        permuted = np.random.default_rng(2).permutation(len(scores)) + 1
+        rows.append(("Kendall", lambda y, s: (stats.kendalltau(s, y).statistic + 1) / 2, permuted))
         rows.append(("AP", lambda y, s: metrics.label_ranking_average_precision_score([y], [s]), binary))
     for k in (None, 1, 10):
         for name, score in (("nDCG", metrics.ndcg_score), ("DCG", metrics.dcg_score)):
@@ -126,16 +129,6 @@ def test_scikit_learn(levels: int | None) -> None:
         found = [theirs(labels[a:b], coarse[a:b]) for a, b in lists]
         here = rb.metric(text)(coarse, labels, offsets)
         np.testing.assert_allclose(here, found, rtol=1e-9, atol=1e-12, err_msg=text)
-
-
-def test_scipy_kendall() -> None:
-    """Without ties in either the statistic is (tau + 1)/2."""
-    stats: Any = pytest.importorskip("scipy.stats")
-    scores, _, offsets = batch()
-    other = np.random.default_rng(2).permutation(len(scores)) + 1
-    lists = list(pairwise(offsets))
-    found = [(stats.kendalltau(scores[a:b], other[a:b]).statistic + 1) / 2 for a, b in lists]
-    np.testing.assert_allclose(rb.metric("Kendall")(scores, other, offsets), found, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("function", "k", "theirs", "text"), problems("metrics of torchmetrics"))

@@ -54,10 +54,6 @@ def packed(**changes: Any) -> pa.Table:
     return table.replace_schema_metadata(metadata)
 
 
-def with_value(value: float) -> pa.Array:
-    return pa.array([[[0, 1], [2, 3]], [], [[4, value]]], VECTORS)
-
-
 def write(path: Path, content: Any) -> None:
     if isinstance(content, pl.DataFrame):
         content.write_parquet(path) if path.suffix == ".parquet" else content.write_csv(path)
@@ -77,7 +73,10 @@ def cut_off(path: Path) -> None:
 
 PACKED: list[tuple[dict[str, Any], str]] = [
     *map(tuple, problems("packed files")),
-    *(({"features": with_value(x)}, f"item 'c': feature 2 is {x}, {FINITE}") for x in (np.nan, np.inf)),
+    *(
+        ({"features": pa.array([[[0, 1], [2, 3]], [], [[4, x]]], VECTORS)}, f"item 'c': feature 2 is {x}, {FINITE}")
+        for x in (np.nan, np.inf, -np.inf)
+    ),
 ]
 
 NUMBERS = ("1_0", "\u0661", "0x1p3", "nan", "inf", "1e400", "1e", "--1")

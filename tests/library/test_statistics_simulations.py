@@ -72,10 +72,6 @@ def cover(intervals: Iterable[tuple[float, float]]) -> list[bool]:
     return [low <= 0 <= high for low, high in intervals]
 
 
-def estimates_of(studies: list[Floats]) -> list[Estimate]:
-    return [estimate for cells in studies if (estimate := over_trainings(cells)) is not None]
-
-
 DESIGNS: dict[str, Callable[[Random], Floats]] = {
     "crossed": lambda random: units_of(crossed(random, training=0.0)),
     "nested": lambda random: units_of(nested(random, training=0.0)),
@@ -124,7 +120,8 @@ def test_verdicts_at_the_margin_in_one_study_of_twenty(
 ) -> None:
     random, margin = np.random.default_rng(9), 0.15
     if differences is None:
-        estimates = estimates_of([crossed(random) + side * margin for _ in range(STUDIES)])
+        studies = (over_trainings(crossed(random) + side * margin) for _ in range(STUDIES))
+        estimates = [estimate for estimate in studies if estimate is not None]
     else:
         estimates = [over_units(differences(random) + side * margin) for _ in range(2 * STUDIES)]
     found = [against_margin(one, margin, "") for one in estimates]
