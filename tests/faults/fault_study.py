@@ -48,7 +48,8 @@ def _generate_archives(project: Project) -> None:
     faces = _faces(random)
     pack(folder / FACES, {f"All-Age-Faces/original images/{name}": content for name, content in faces.items()})
     _make_network_small(project.path("src/rankbound_study/jobs/vgg16.py"))
-    project.run("fault_weights", str(folder / VGG16), PYTHONPATH=_with_helpers(project))
+    with_helpers = f"{Path(__file__).parent}:{project.path('src')}"
+    project.run("fault_weights", str(folder / VGG16), PYTHONPATH=with_helpers)
     digests = {name: hashlib.md5(text, usedforsecurity=False).hexdigest() for name, text in ratings.items()}
     changes: dict[str, dict[str, Any]] = {
         "movielens": {"content": {"algorithm": "md5", "members": digests}},
@@ -90,7 +91,3 @@ def _make_network_small(path: Path) -> None:
         text, count = re.subn(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
         assert count == 1, name
     path.write_text(text, "utf-8")
-
-
-def _with_helpers(project: Project) -> str:
-    return f"{Path(__file__).parent}:{project.path('src')}"
