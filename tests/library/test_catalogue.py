@@ -5,7 +5,6 @@ Measures of such lists are those of plain Python over all orders of ties.
 
 import contextlib
 import math
-import re
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -20,7 +19,8 @@ import rankbound as rb
 from rankbound import recommendations
 from rankbound.training import models
 from rankbound.training.recipe import build_factors
-from tests.library.pages import blocks, programs
+from tests.library.conftest import Program
+from tests.library.pages import follow, programs
 from tests.library.planted_ratings import frame, orders_of, ratings
 from tests.library.refusals import refusals
 
@@ -234,25 +234,15 @@ test_what_is_refused = refusals(
 PAGE = "recommender.md"
 
 
-def test_the_page_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_runs_as_it_stands(tmp_path: Path, program: Program, capsys: pytest.CaptureFixture[str]) -> None:
     """Its table is what its program prints, its own code is short, and its lists are new to their users."""
-    made, *others = programs(PAGE)
+    _, *others = programs(PAGE)
     assert sum(len(text.strip().splitlines()) for text in others) <= 30
-    names: dict[str, Any] = {}
     with contextlib.chdir(tmp_path):
-        for text in (made, *others):
-            exec(text, names)
-        shown, (table,) = capsys.readouterr().out, [text for kind, text in blocks(PAGE) if kind == "text"]
-        for line, printed in zip(table.splitlines(), shown.splitlines(), strict=True):
-            assert line.split()[0] == printed.split()[0]
-            np.testing.assert_allclose(numbers(line), numbers(printed), atol=0.03)
+        names = follow(PAGE, program, capsys, close=0.03)
         lists, split = rb.read_run("recommended.csv"), names["split"]
     assert np.diff(lists.offsets).tolist() == [20] * 250
     assert pairs_of(split.training).isdisjoint(zip(np.repeat(lists.topics, 20).tolist(), lists.items, strict=True))
-
-
-def numbers(line: str) -> list[float]:
-    return [float(number) for number in re.findall(r"\b0\.\d+", line)]
 
 
 # Measures of recommended lists

@@ -18,7 +18,7 @@ from rankbound.compare import statistics
 from tests.comparing import judged_runs
 from tests.library.conftest import Program
 from tests.library.latex_tables import tables_in
-from tests.library.pages import blocks, text_of
+from tests.library.pages import follow, text_of
 from tests.library.refusals import problems, refusals
 
 pytest.importorskip("scipy.stats", reason="the statistics need scipy")
@@ -298,33 +298,10 @@ def test_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    printed = ""
-    for kind, text in blocks(PAGE):
-        if kind == "python":
-            capsys.readouterr()
-            exec(text, names)
-            printed = capsys.readouterr().out
-        elif kind == "sh" and not text.startswith("pip "):
-            for line in text.replace("\\\n", "").splitlines():
-                command, _, file = line.removeprefix("rankbound ").partition(" > ")
-                files = " ".join(sorted(f"runs/{path.name}" for path in Path("runs").iterdir()))
-                printed = program(command.replace("runs/*.txt", files))
-                if file:
-                    Path(file).write_text(printed, "utf-8")
-        elif kind in ("text", "latex"):
-            assert_alike("".join(re.findall("^[^%].*\n", printed, re.MULTILINE)) if kind == "latex" else printed, text)
+    names = follow(PAGE, program, capsys, close=2e-3)
     assert "colbert" in Path("table.tex").read_text("utf-8"), "that of Python"
     assert len(tables_in(names["table"].to_latex())) == 1
     with pytest.raises(SystemExit):
         cli.main(["evaluate", "--help"])
     known = capsys.readouterr().out
     assert [flag for flag in re.findall("--[a-z][a-z-]+", text_of(PAGE)) if flag not in known] == ["--qrels"]
-
-
-def assert_alike(printed: str, shown: str) -> None:
-    """The same text, with numbers that another processor may round otherwise."""
-    number = re.compile(r"\d\.\d{4}")
-    assert number.sub("#", printed).split() == number.sub("#", shown).split()
-    found, expected = ([float(one) for one in number.findall(text)] for text in (printed, shown))
-    assert found == pytest.approx(expected, abs=2e-3)

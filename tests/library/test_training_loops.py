@@ -18,7 +18,7 @@ import torch
 import rankbound as rb
 from benchmarks import coming_from
 from tests.library.conftest import Program
-from tests.library.pages import blocks, programs, text_of
+from tests.library.pages import blocks, follow, programs, text_of
 
 # Read when the library is imported.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -183,7 +183,6 @@ def test_transforms_agree_with_one_another(names: dict[str, Any]) -> None:
 
 PAGES = ("add_a_metric", "clicks", "coming_from", "index", "unbiased_learning", "ways_to_use_a_metric")
 OWN_DATA = "your_own_data.md"
-_NUMBER = re.compile(r"-?\d+\.\d+")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -248,22 +247,11 @@ def test_the_numbers_of_a_tool_that_is_not_installed_here_are_ours(tool: str) ->
 
 
 @pytest.mark.long
-def test_the_page_on_ones_own_data_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program) -> None:
+def test_the_page_on_ones_own_data_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    printed = ""
-    for kind, text in blocks(OWN_DATA):
-        if kind == "python":
-            exec(text, names)
-        elif kind == "sh":
-            for line in text.splitlines():
-                if not line.startswith("pip "):
-                    printed = program(line.removeprefix("rankbound "))
-        else:
-            # Another processor may train to other last digits.
-            assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", text)
-            shown, found = ([float(number) for number in _NUMBER.findall(one)] for one in (text, printed))
-            assert found == pytest.approx(shown, abs=0.02)
+    names = follow(OWN_DATA, program, capsys, close=0.02)
     kinds = [kind for kind, _ in blocks(OWN_DATA)]
     assert " ".join(kinds) == "sh python sh text python python python sh python sh python sh sh sh"
     assert names["ndcg"].shape == (40,)
