@@ -36,7 +36,7 @@ from rankbound_study.data.faces import (
 from rankbound_study.data.images import IMAGES_KEY, SIDE, Faces, images_table, read_faces, read_pixels
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sampling import Partners, draw_pairs, sample_pairs
-from rankbound_study.data.sources import SOURCES, check_content, file_name, folder_members
+from rankbound_study.data.sources import SOURCES, check_content, folder_members
 from rankbound_study.data.splits import check_no_shared_groups, fold_images, read_image_folds, split_groups
 from rankbound_study.data.synthetic import generate
 from tests.library.refusals import problems
@@ -230,7 +230,7 @@ def test_the_real_archive_has_the_counted_duplicates() -> None:
     groups = [own for own in ages_of.values() if len(own) > 1]
     assert (sum(map(len, groups)), len(groups)) == (expected["exact_duplicates"], expected["exact_duplicate_groups"])
     assert sum(len(set(own)) > 1 for own in groups) == expected["exact_duplicate_groups_of_several_ages"]
-    assert file_name(faces[0].member) == "00000A02.jpg"
+    assert Path(faces[0].member).name == "00000A02.jpg"
 
 
 # Splits and pairs: no picture is in two parts, and sides tell nothing

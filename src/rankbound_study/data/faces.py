@@ -29,6 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from rankbound.errors import DataError
 from rankbound_study.data.contracts import DATASET_KEY, open_writer
 from rankbound_study.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table
-from rankbound_study.data.sources import RawFile, file_name, folder_members
+from rankbound_study.data.sources import RawFiles, folder_members
 
 Bits = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -68,7 +69,7 @@ class Face:
     age: int
 
 
-def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
+def convert(raw: RawFiles, out: str | os.PathLike[str]) -> None:
     """Write the images of the archive `raw` to `out`, by number, some hundred per row group.
 
     The archive is read twice, to find duplicates and to write the rest, and never held whole. Raises DataError for a
@@ -96,7 +97,7 @@ def parse_names(members: Sequence[str], where: str) -> list[Face]:
     """Return the faces of these members, by number; DataError names the first malformed name."""
     faces: dict[int, Face] = {}
     for member in members:
-        name = file_name(member)
+        name = PurePosixPath(member).name
         match = _NAME.fullmatch(name)
         if match is None:
             raise DataError(
@@ -137,7 +138,7 @@ def decode_image(content: bytes, where: str) -> Pixels:
     return np.ascontiguousarray(np.asarray(small, dtype=np.uint8).transpose(2, 0, 1))
 
 
-def _batches(raw: RawFile, faces: Sequence[Face]) -> Iterator[tuple[list[str], Pixels]]:
+def _batches(raw: RawFiles, faces: Sequence[Face]) -> Iterator[tuple[list[str], Pixels]]:
     """Yield the SHA-256 of the files' contents, and their pixels `(n, 3, side, side)`, some pictures at a time."""
     contents = raw.read([face.member for face in faces])
     while batch := [

@@ -24,7 +24,7 @@ from rankbound.io.judged import doubt, listed
 from rankbound.io.text_files import plain_name, separator_of
 from rankbound_study.config.sections.description import ColumnKeys
 from rankbound_study.data.contracts import DATASET_KEY, PARTS_KEY, judged_table, open_writer
-from rankbound_study.data.sources import Raw, as_file, require_sizes
+from rankbound_study.data.sources import RawFiles, as_file, require_sizes
 
 _GROUP_BYTES = 16 * 2**20
 
@@ -32,7 +32,7 @@ Reader = Callable[[str, set[str]], Iterator[pa.Table]]
 """From the name of a member, and the topics seen so far, to its lists."""
 
 
-def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
+def convert(raw: RawFiles, out: str | os.PathLike[str]) -> None:
     """Write the judged lists of `raw` to `out`, file by file, under the name of its source.
 
     Every file has separate row groups. Memory is that of a few chunks of text and the largest file of a table.
@@ -77,7 +77,7 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
         write.note(PARTS_KEY, json.dumps(places, separators=(",", ":")))
 
 
-def _members(raw: Raw) -> dict[str, str]:
+def _members(raw: RawFiles) -> dict[str, str]:
     """Return the members to read by the names that the description gives them."""
     described = raw.source.described
     if described.wanted:
@@ -90,7 +90,7 @@ def _members(raw: Raw) -> dict[str, str]:
     return {Path(names[0]).name: names[0]}
 
 
-def _of_text(raw: Raw, names: Collection[str]) -> Reader:
+def _of_text(raw: RawFiles, names: Collection[str]) -> Reader:
     """Return a reader of LETOR text; queries without ids are numbered through all files."""
     described = raw.source.described
     width, first = described.features or 0, 1
@@ -115,7 +115,7 @@ def _of_text(raw: Raw, names: Collection[str]) -> Reader:
     return read
 
 
-def _of_tables(raw: Raw) -> Reader:
+def _of_tables(raw: RawFiles) -> Reader:
     """Return a reader of CSV or parquet files with a row per item, in a stream; all have the features of the first.
 
     What is left out, and doubtful features, are printed.

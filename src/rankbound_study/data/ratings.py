@@ -36,7 +36,7 @@ from rankbound_study.data.contracts import (
     to_arrow,
     write_table,
 )
-from rankbound_study.data.sources import Raw, as_file, require_sizes
+from rankbound_study.data.sources import RawFiles, as_file, require_sizes
 
 IDS = ("topic", "item")  # the columns of users and items
 TIME = "timestamp"
@@ -54,7 +54,7 @@ _SHOWN = 80
 _NAMES_KEYS = {"topic": TOPIC_NAMES_KEY, "item": ITEM_NAMES_KEY}
 
 
-def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
+def convert(raw: RawFiles, out: str | os.PathLike[str]) -> None:
     """Write the ratings of `raw` to `out` as interactions, sorted by user and item; file by file if folds are given.
 
     Files are read in blocks; the numbers are in memory. Users and items that are texts become numbers in the order of
@@ -92,7 +92,7 @@ class RatingFile:
     table: pa.Table
     pair: npt.NDArray[np.int64]
 
-    def __init__(self, raw: Raw, name: str) -> None:
+    def __init__(self, raw: RawFiles, name: str) -> None:
         """Read the file; DataError for missing columns, values of another type, another scale, or no rows."""
         self.raw, self.name, self.described, self.where = raw, name, raw.source.described, raw.where(name)
         self._order: npt.NDArray[np.int64] | None = None
@@ -318,7 +318,7 @@ class RatingFile:
             yield self._interactions(table)
 
 
-def _members(raw: Raw) -> dict[str, str]:
+def _members(raw: RawFiles) -> dict[str, str]:
     """Return the members to read by the names that the description gives them: one, or those of the folds."""
     described = raw.source.described
     named = {wanted: raw.find(wanted) for wanted in described.wanted} or {
