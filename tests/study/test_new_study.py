@@ -420,7 +420,7 @@ def test_words_of_judged_items_are_grades(tmp_path: Path, told: Told) -> None:
     assert described(tmp_path / "two.yaml")["thresholds"] == [1]
     # A word that turns up later.
     path.write_text(path.read_text() + "q9,d,awful,1.0,2.0\n")
-    with pytest.raises(Exception, match="line 52: found the label 'awful', expected good, fair, bad"):
+    with pytest.raises(Exception, match="line 52: column 'label' holds 'awful', expected one of the grades good, fair"):
         convert("mine", [path], tmp_path / "again.parquet", text)
 
 

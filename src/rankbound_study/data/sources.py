@@ -128,6 +128,21 @@ class RawFiles:
             return [Member(path.as_posix(), path.stat().st_size, "file") for path in self.paths]
         return list_members(self.path)
 
+    def wanted(self) -> dict[str, str]:
+        """Return the names of the members to read by what the description calls them: those that it names, or the one.
+
+        Raises DataError if a member that is named is not there, or if none is named of several.
+        """
+        described = self.source.described
+        if described.wanted:
+            return {wanted: self.find(wanted) for wanted in described.wanted}
+        beside = described.groups if described.format == "lightgbm" else None
+        names = [member.name for member in self.members if beside is None or not member.name.endswith(beside)]
+        if len(names) != 1:
+            shown = ", ".join(names[:8])
+            raise DataError(f"{self.path}: it has {len(names)} files ({shown}): name those to read (files)")
+        return {PurePosixPath(names[0]).name: names[0]}
+
     def find(self, wanted: str) -> str:
         """Return the name of the one member whose path ends in `wanted`; DataError if there is none or several."""
         return find_member(self.members, wanted, self.path)
