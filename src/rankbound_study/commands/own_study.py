@@ -28,7 +28,7 @@ from rankbound_study.config.estimate import estimated
 from rankbound_study.config.sections.base import listed
 from rankbound_study.config.sections.description import DescriptionKeys, known_names, own_files
 from rankbound_study.config.study import Job, Study
-from rankbound_study.data.inspection import inspect, with_relevance
+from rankbound_study.data.inspection import inspect, relevance_of
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sources import is_archive
 from rankbound_study.data.table_layout import Inspected, Said, UnclearError, beginning_of
@@ -93,8 +93,7 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
     try:
         found = inspect(path, Said(**said))
         _print_plan(path, f"{found.description['format']}, {found.kind}", [*found.plan, *found.notes])
-        planned = set(found.notes)
-        found, relevance = with_relevance(found, said["threshold"])
+        relevance = relevance_of(found, said["threshold"])
     except UnclearError as error:
         if error.plan:
             _print_plan(path, "not clear", error.plan)
@@ -104,8 +103,7 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
     least = relevance["threshold"]
     what = "label" if found.kind == "lists" else "rating"
     relevant = "labels are grades of relevance" if least is None else f"relevant: a {what} of at least {least:g}"
-    for note in (*(note for note in found.notes if note not in planned), relevant):
-        print(f"  {printable(note)}", flush=True)
+    print(f"  {relevant}", flush=True)
     with atomic_path(out) as temporary:
         temporary.write_text(text, "utf-8")
         tried = rehearse(Study.of(merged([temporary]) | OF_DEFAULT))
