@@ -242,6 +242,8 @@ REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "an empty rating": ("x.csv", rated(rating=lambda row: row % 5 or ""), [], "invalid value ''"),
     "a rating twice": ("x.csv", rated() + "1,1,5\n", [], "user 1 rates item 1 more than once"),
     "no ratings": ("x.csv", "user,item,rating\n", [], "x.csv: the column 'rating' has no values"),
+    "no pairs": ("x.csv", "user,item\n", [], "x.csv: there are no rows; expected a row for each pair"),
+    "no finite rating": ("x.csv", "user,item,rating\n1,2,nan\n", [], "there are no finite numbers in the column 'rating'"),
     "fractions of labels": ("x.csv", judged(lambda row: row % 3 / 2), [], "found relevance 0.5.* as 0, 1 and 2"),
     "negative labels": ("x.csv", judged(lambda row: row % 3 - 1), [], "'label' holds -1, expected grades from 0"),
     "many clicks": ("x.csv", judged(lambda row: row * 9), [], "found relevance 135, expected whole"),

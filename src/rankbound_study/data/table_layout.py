@@ -447,7 +447,9 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
         several = pl.col("rating")
         merged = {LAST: several.last(), HIGHEST: several.max(), SUM: several.sum()}[repeats]
         rated = rated.group_by("topic", "item", maintain_order=True).agg(merged)
-    labels = _finite(rated["rating"])
+    if not (labels := _finite(rated["rating"])):
+        what = "rows" if rating is None else f"finite numbers in the column {rating!r}"
+        raise ConfigError(f"{look.path}: there are no {what}; expected a row for each pair of a user and an item")
     if rating is not None and said.labels is None and said.threshold is None:
         doubts += _doubt_of_counts(rated["rating"], labels, rating)
     values = ""
