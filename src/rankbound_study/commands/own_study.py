@@ -174,7 +174,8 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
             continue
         with TemporaryDirectory(prefix="rankbound-") as folder:
             try:
-                notes += _tried(study, name, described, Path(folder))
+                with redirect_stdout(io.StringIO()):
+                    notes += _tried(study, name, described, Path(folder))
             except (ConfigError, DataError, SourceError) as error:
                 key = (study.kind_of(name), name, "source")
                 place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
@@ -198,17 +199,13 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
     if sum(file.stat().st_size for file in files) > (PACKED if is_packed else WHOLE):
         if not is_packed and described.format != "lightgbm":
             started = _beginnings(described, files, folder)
-            text = started.model_dump_json(exclude_defaults=True)
-            with redirect_stdout(io.StringIO()):
-                convert(name, list(map(Path, own_files(started))), data, text)
+            convert(name, list(map(Path, own_files(started))), data, started.model_dump_json(exclude_defaults=True))
         return
     text = "" if name in known_names() else described.model_dump_json(exclude_defaults=True)
-    with redirect_stdout(io.StringIO()):
-        convert(name, files, data, text)
-        split(name, data, folds, as_json(study.requests[f"<data>/folds/{name}.parquet"].options))
+    convert(name, files, data, text)
+    split(name, data, folds, as_json(study.requests[f"<data>/folds/{name}.parquet"].options))
     for instances in (one for one in study.instances.values() if one.source == name):
-        with redirect_stdout(io.StringIO()):
-            sample(name, data, folds, out, as_json(instances.options))
+        sample(name, data, folds, out, as_json(instances.options))
         made = read_instances(out)
         # Some losses count every grade above 0 as relevant: training lists need others, too.
         used = set(study.config.losses) if instances.name in study.bounded_instances else set()

@@ -6,7 +6,8 @@ would change results without a word.
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,8 +140,18 @@ def _threshold(found: Inspected, text: str | None) -> float | None:
 def _folder(path: Path, said: Said) -> Inspected:
     files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     for names in _named_splits(files):
-        if (found := _of_splits(path, names, files, said)) is not None:
-            return found
+        # The format is of no account to the names.
+        wanted = DescriptionKeys.model_validate({"format": "letor", **names}).wanted
+        if not set(wanted) <= set(files):
+            continue
+        first, lists = path / wanted[0], {"path": str(path), **names}
+        is_letor = all(_is_letor(path / file) for file in wanted)
+        if is_letor or all(f"{file}{GROUPS}" in files for file in wanted):
+            return _of_text(first, {"format": "letor" if is_letor else "lightgbm", **lists})
+        with suppress(ConfigError, DataError):
+            table = look_at_table(first, said)
+            kept = {key: value for key, value in table.description.items() if key not in ("path", "random_parts")}
+            return replace(table, description={**kept, **lists}, whole=False)
     # Files of disjoint queries whose names end in numbers.
     parts = [file for file in files if _PART.fullmatch(file) and _is_letor(path / file)]
     parts.sort(key=lambda file: int(_DIGITS.findall(file)[0]))
@@ -169,25 +180,6 @@ def _named_splits(files: Sequence[str]) -> Iterator[dict[str, Any]]:
         yield {"fold_pattern": {"count": count, **({} if first else {"first": 0}), **in_folds}}
     if {"train", "test"} <= set(alone):
         yield {"folds": [alone]}
-
-
-def _of_splits(path: Path, names: Mapping[str, Any], files: Sequence[str], said: Said) -> Inspected | None:
-    """Return what the files of folds are; None if they are no data or not all there."""
-    # The format is of no account to the names.
-    described = DescriptionKeys.model_validate({"format": "letor", **names})
-    first = path / described.wanted[0]
-    if not set(described.wanted) <= set(files):
-        return None
-    lists = {"path": str(path), **names}
-    is_letor = all(_is_letor(path / file) for file in described.wanted)
-    if is_letor or all(f"{file}{GROUPS}" in files for file in described.wanted):
-        return _of_text(first, {"format": "letor" if is_letor else "lightgbm", **lists})
-    try:
-        table = look_at_table(first, said)
-    except (ConfigError, DataError):
-        return None
-    kept = {key: value for key, value in table.description.items() if key not in ("path", "random_parts")}
-    return replace(table, description={**kept, **lists}, whole=False)
 
 
 def _split_of(name: str) -> str | None:

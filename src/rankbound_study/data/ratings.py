@@ -184,14 +184,6 @@ class RatingFile:
             user, item = repr(self._names["topic"][user]), repr(self._names["item"][item])
         return f"user {user} rates item {item}"
 
-    def _interactions(self, table: pa.Table) -> pa.Table:
-        """Return the rows with all columns of interactions; absent ratings are 1, absent times 0."""
-        absent = {"rating": np.ones(len(table), np.float32), TIME: np.zeros(len(table), np.int64)}
-        columns = {
-            name: table.column(self._named[name]) if name in self._named else pa.array(absent[name]) for name in _TYPES
-        }
-        return pa.table({**columns, TIME: _whole_times(columns[TIME])})
-
     def _of_text(self, stream: BinaryIO) -> Iterator[pa.Table]:
         header, separator, encoding = self.described.header, self.described.separator, self.described.encoding
         lines = [stream.readline() for _ in range(1 + header)]
@@ -230,8 +222,7 @@ class RatingFile:
                     column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
                 ),
             )
-            for batch in reader:
-                yield self._interactions(pa.Table.from_batches([batch]))
+            yield from self._of_batches(reader)
         except pa.ArrowInvalid as error:
             as_texts = self.described.ids == TEXTS
             ids = "" if as_texts else "whole numbers for users and items (any texts with ids: texts) and "
@@ -275,11 +266,15 @@ class RatingFile:
             )
 
     def _of_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Yield the rows with all columns of interactions; absent ratings are 1, absent times 0."""
         rows, time_type = 0, None
         for batch in batches:
-            table = pa.Table.from_batches([batch])
+            columns = {
+                "rating": to_arrow(np.ones(len(batch), np.float32)),
+                TIME: to_arrow(np.zeros(len(batch), np.int64)),
+            }
             for name, own in self._named.items():
-                column = table.column(own)
+                column, kind = batch.column(own), self._types[name]
                 if column.null_count:
                     row = self.row(rows + pc.index(column.is_null(), value=True).as_py())
                     raise DataError(f"{row}: column {quoted(own)} is empty; expected a value in every row")
@@ -287,17 +282,16 @@ class RatingFile:
                     if name == TIME and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
                         time_type = time_type or _type_of_time(column[0].as_py())
                         column = column.cast(time_type)
-                    kind = self._types[name]
                     if name == TIME:
                         column = _whole_times(column)
-                    else:
+                    elif column.type != kind:
                         column = column.cast(pa.string()).dictionary_encode() if kind == _TEXT else column.cast(kind)
                 except pa.ArrowException as error:
                     expected = f"; expected {TIMES}" if name == TIME else ""
                     raise DataError(f"{self.where}: column {quoted(own)}: {error}{expected}") from error
-                table = table.set_column(table.column_names.index(own), own, column)
-            rows += len(table)
-            yield self._interactions(table)
+                columns[name] = column
+            rows += len(batch)
+            yield pa.table({name: columns[name] for name in _TYPES})
 
 
 def _numbered(files: Sequence[RatingFile]) -> dict[str, list[str]]:
@@ -372,7 +366,7 @@ def _type_of_time(text: str) -> pa.DataType:
     return pa.timestamp("us", tz="UTC" if _ZONE.search(text) else None)
 
 
-def _whole_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _whole_times(column: pa.Array) -> pa.Array:
     """Return times as whole numbers: as they are, or dates, and seconds with a fraction, in microseconds since 1970."""
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())

@@ -354,14 +354,11 @@ def split_groups(
 
 def check_no_shared_groups(faces: Faces, part: Indices, where: str) -> None:
     """Raise DataError, naming two faces, if pictures of one group are in different parts."""
-    _, group = np.unique(faces.groups, return_inverse=True)
-    lowest = np.full(group.max(initial=-1) + 1, len(SPLITS))
-    np.minimum.at(lowest, group, part)
-    stray = np.flatnonzero(part != lowest[group])
-    if len(stray):
-        one = int(stray[0])
-        other = int(np.flatnonzero((group == group[one]) & (part == lowest[group[one]]))[0])
+    order = np.lexsort((part, faces.groups))
+    differ = (np.diff(faces.groups[order]) == 0) & (np.diff(part[order]) != 0)
+    if differ.any():
+        one, other = order[int(differ.argmax()) :][:2].tolist()
         raise DataError(
-            f"{where}: {faces.names[other]} is in {SPLITS[part[other]]} and {faces.names[one]} in {SPLITS[part[one]]}, "
+            f"{where}: {faces.names[one]} is in {SPLITS[part[one]]} and {faces.names[other]} in {SPLITS[part[other]]}, "
             f"but they are near duplicates (group {faces.groups[one]}): make the folds anew"
         )
