@@ -335,7 +335,7 @@ class _Look:
         """Return how the table is read, and the first rows of the columns as they are read."""
         rows = quantity(len(self.texts), "row")
         size = f"{rows}, the whole file" if self.whole else f"the first {rows} of the file"
-        how = "parquet, which names the columns"
+        how = f"{'parquet' if self.path.suffix == '.parquet' else 'JSON lines'}, which names the columns"
         if self.layout:
             names = "the first line names them" if self.named else "no line names them: they have numbers from 1"
             encoding = f", in {self.layout['encoding']}" if self.layout["encoding"] != UTF_8 else ""
