@@ -249,13 +249,14 @@ def generated_source(name: str, archive: Path) -> "RawSource":
 
     So converting the archive includes the check of its members.
     """
-    from rankbound_study.data.archives import find_member, list_members
-    from rankbound_study.data.sources import SOURCES, RawSource, member_checksum
+    from rankbound_study.data.archives import find_member, list_members, open_member
+    from rankbound_study.data.sources import SOURCES, RawSource
 
     source = SOURCES[name]
-    members = list_members(archive)
-    wanted = source.content.members
-    sums = {name: member_checksum(archive, find_member(members, name, archive), source) for name in wanted}
+    members, sums = list_members(archive), {}
+    for name in source.content.members:
+        with open_member(archive, find_member(members, name, archive)) as stream:
+            sums[name] = source.checksum(stream)
     content = source.content.model_copy(update={"members": sums})
     return RawSource(name, source.described.model_copy(update={"content": content}))
 

@@ -15,9 +15,9 @@ from PIL import Image
 from rankbound.errors import DataError
 from rankbound_study.config.sections.description import FolderKeys, known_set
 from rankbound_study.data import judged_files, ratings
-from rankbound_study.data.archives import find_member, list_members, read_members
+from rankbound_study.data.archives import find_member, list_members, open_member, read_members
 from rankbound_study.data.faces import FOLDER
-from rankbound_study.data.sources import SOURCES, RawFile, RawSource, file_name, folder_members, member_checksum, sum_of
+from rankbound_study.data.sources import SOURCES, RawFiles, RawSource, folder_members, sum_of
 
 _SIGNATURE = b"Rar!\x1a\x07\x00"
 _ARCHIVE, _FILE, _END = 0x73, 0x74, 0x7B
@@ -61,9 +61,9 @@ def _header(kind: int, flags: int, body: bytes) -> bytes:
     return struct.pack("<H", zlib.crc32(raw) & 0xFFFF) + raw
 
 
-def raw_file(name: str, path: Path) -> RawFile:
+def raw_file(name: str, path: Path) -> RawFiles:
     """The file at `path` as that of the source `name`, whatever it holds."""
-    return RawFile(source_of(name, path), path)
+    return RawFiles(source_of(name, path), [path])
 
 
 def convert_as(name: str, path: Path, out: Path) -> None:
@@ -88,11 +88,12 @@ def source_of(name: str, path: Path) -> RawSource:
     members = list_members(path)
     if (folder := source.described.folder) is not None:
         contents = read_members(path, [one.name for one in folder_members(members, folder.path, path)])
-        return changed(source, folder=folder_of({file_name(name): content for name, content in contents}))
+        return changed(source, folder=folder_of({Path(name).name: content for name, content in contents}))
     sums = {}
     for wanted in source.content.members:
         try:
-            sums[wanted] = member_checksum(path, find_member(members, wanted, path), source)
+            with open_member(path, find_member(members, wanted, path)) as stream:
+                sums[wanted] = source.checksum(stream)
         except DataError:
             continue
     return changed(source, members=sums)

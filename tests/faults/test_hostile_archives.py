@@ -14,7 +14,7 @@ import pytest
 from rankbound.errors import DataError, SourceError
 from rankbound_study.data import ratings
 from rankbound_study.data.archives import list_members, read_members
-from rankbound_study.data.sources import SOURCES, RawFile, RawSource
+from rankbound_study.data.sources import SOURCES, RawFiles, RawSource
 from tests.faults.hostile_files import files_below, with_little_memory
 from tests.raw_files import make_rar, source_of
 
@@ -58,7 +58,7 @@ def patched(content: bytearray, mark: bytes, offset: int, layout: str, *values: 
 def test_a_converter_writes_nothing_for_a_name_that_points_outside(tmp_path: Path) -> None:
     raw = written(tmp_path, zipped([("ml/ratings.csv", RATINGS), ("../evil", b"evil")]))
     with pytest.raises(SourceError, match=r"x\.zip: archive refused: member '.*' points outside"):
-        ratings.convert(RawFile(SOURCES["movielens"], raw), tmp_path / "out" / "x.parquet")
+        ratings.convert(RawFiles(SOURCES["movielens"], [raw]), tmp_path / "out" / "x.parquet")
     assert files_below(tmp_path) == {"x.zip"}
     assert not (tmp_path.parent / "evil").exists()
 

@@ -48,7 +48,7 @@ from rankbound_study.config.study import Study
 from rankbound_study.data import ratings
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
 from rankbound_study.data.judged_files import convert
-from rankbound_study.data.sources import SOURCES, RawFile
+from rankbound_study.data.sources import SOURCES, RawFiles
 from tests.raw_files import changed
 
 NO_TURNS = Pace(fewest=3, most=3, seconds=0.0, turn=0.0)
@@ -340,7 +340,7 @@ def test_failures_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -> None:
     archive, lists = tmp_path / "MSLR-WEB10K.zip", tmp_path / "lists.parquet"
     data.write_folds(archive, replace(data.MSLR_WEB10K, topics=23, rows=400))
-    raw = RawFile(data.generated_source(data_sizes.MSLR, archive), archive)
+    raw = RawFiles(data.generated_source(data_sizes.MSLR, archive), [archive])
     convert(raw, lists)
     relevance = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
     assert sum(map(len, relevance)) == 400
@@ -362,7 +362,7 @@ def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, na
     users, rows = round(share * edition.users), round(share * edition.rows)
     data.write_ratings(tmp_path / known_set(name).archives[0], edition, share)
     source = changed(SOURCES[name], sizes=SizeKeys(topics=users, rows=rows))
-    raw = RawFile(source, tmp_path / known_set(name).archives[0])
+    raw = RawFiles(source, [tmp_path / known_set(name).archives[0]])
     ratings.convert(raw, tmp_path / "ratings.parquet")
     table = read_table(tmp_path / "ratings.parquet", "interactions")
     assert (len(table), len(table.column("topic").unique())) == (rows, users)

@@ -22,10 +22,7 @@ from rankbound.io.atomic import atomic_path, is_at, lock
 from rankbound.io.models import UNSEALED, check_seal, read_tensors, seal, write_tensors
 from rankbound_study.data.contracts import (
     CONTRACTS,
-    FEATURES,
-    PIXELS,
     SCHEMA_KEY,
-    VECTOR,
     contract_of,
     judged_table,
     open_writer,
@@ -40,6 +37,7 @@ from rankbound_study.data.contracts import (
 from rankbound_study.jobs.running import shards_of
 from rankbound_study.results.study_files import scan_runs
 
+VECTOR = "fixed_size_list<float>[d]"
 FOLDS = pa.table({"fold": pa.array([1, 2, 3], pa.int8()), "split": ["train"] * 3, "face": ["a", "b", "c"]})
 
 
@@ -49,11 +47,8 @@ def judged_lists(width: int = 3) -> pa.Table:
 
 
 def empty_column(data_type: pa.DataType) -> pa.Array:
-    of_any_width = {
-        FEATURES: pa.list_(pa.list_(pa.float32(), 2)),
-        VECTOR: pa.list_(pa.float32(), 2),
-        PIXELS: pa.binary(2),
-    }
+    vector = pa.list_(pa.float32(), 2)
+    of_any_width = {f"list<{VECTOR}>": pa.list_(vector), VECTOR: vector, "fixed_size_binary[d]": pa.binary(2)}
     return pa.array([], of_any_width[data_type] if isinstance(data_type, str) else data_type)
 
 

@@ -24,7 +24,7 @@ from rankbound_study.config.sections.description import DescriptionKeys, own_fil
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.inspection import inspect
-from rankbound_study.data.sources import RawSource, raw_data
+from rankbound_study.data.sources import RawFiles, RawSource
 from tests.library.refusals import problems
 from tests.row_batches import batches_of
 from tests.study.described_steps import Run, convert
@@ -209,7 +209,7 @@ def test_any_file_is_converted_or_refused(
     convert = ratings.convert if described.format == "ratings" else judged_files.convert
     message = ""
     try:
-        raw = raw_data(RawSource("mine", described), list(map(Path, own_files(described))))
+        raw = RawFiles(RawSource("mine", described), list(map(Path, own_files(described))))
         convert(raw, out)
     except (DataError, SourceError) as error:
         message = str(error)

@@ -20,7 +20,7 @@ from rankbound.training.trainer import Part
 from rankbound_study import cli
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.images import Faces, read_faces, read_image_features, read_pixels
-from rankbound_study.data.sources import SOURCES, RawFile
+from rankbound_study.data.sources import SOURCES, RawFiles
 from rankbound_study.data.synthetic import generate
 from rankbound_study.jobs import vgg16
 from rankbound_study.jobs.cnn import FrequencyConv2d, RankCNN, RectifiedPool
@@ -474,7 +474,7 @@ def test_weights_are_converted_if_sum_and_shapes_are_right(tmp_path: Path, monke
     raw, out = tmp_path / "x.pth", tmp_path / "x.safetensors"
     torch.save(small_weights(), raw)
     with pytest.raises(SourceError, match=r"expected the SHA-256 397923af.*, found"):
-        RawFile(SOURCES["vgg16"], raw)
+        RawFiles(SOURCES["vgg16"], [raw])
     known = raw_file("vgg16", raw)
     with pytest.raises(
         DataError, match=r"x.pth: weights: 'features.0.weight' is torch.float32 of shape \(2, 3, 3, 3\)"

@@ -242,6 +242,8 @@ REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "an empty rating": ("x.csv", rated(rating=lambda row: row % 5 or ""), [], "invalid value ''"),
     "a rating twice": ("x.csv", rated() + "1,1,5\n", [], "user 1 rates item 1 more than once"),
     "no ratings": ("x.csv", "user,item,rating\n", [], "x.csv: the column 'rating' has no values"),
+    "no pairs": ("x.csv", "user,item\n", [], "x.csv: there are no rows; expected a row for each pair"),
+    "no finite rating": ("x.csv", "user,item,rating\n1,2,nan\n", [], "no finite numbers in the column 'rating'"),
     "fractions of labels": ("x.csv", judged(lambda row: row % 3 / 2), [], "found relevance 0.5.* as 0, 1 and 2"),
     "negative labels": ("x.csv", judged(lambda row: row % 3 - 1), [], "'label' holds -1, expected grades from 0"),
     "many clicks": ("x.csv", judged(lambda row: row * 9), [], "found relevance 135, expected whole"),
@@ -337,6 +339,7 @@ def test_a_layout_becomes_a_study_by_new_alone(tmp_path: Path, told: Told, name:
     threshold = found["threshold"] if "threshold" in found else found["thresholds"][0]
     assert layout.threshold is None or threshold == layout.threshold
     plan, _, tried = said.partition("wrote ")
+    assert ("\n  JSON lines, which names the columns\n" in plan) == path.read_bytes().startswith(b"{")
     assert re.search(r"\d+ rows, the whole file(: 5 users, 22 items|, 5 topics)", plan)
     assert [f"row {number}: topic '" in plan for number in (1, 2, 3, 4)] == [True, True, True, False]
     assert re.search(r"\n  (relevant: a rating of at least [\d.]+|labels are grades of relevance)\n", plan)
@@ -420,7 +423,7 @@ def test_words_of_judged_items_are_grades(tmp_path: Path, told: Told) -> None:
     assert described(tmp_path / "two.yaml")["thresholds"] == [1]
     # A word that turns up later.
     path.write_text(path.read_text() + "q9,d,awful,1.0,2.0\n")
-    with pytest.raises(Exception, match="line 52: found the label 'awful', expected good, fair, bad"):
+    with pytest.raises(Exception, match="line 52: column 'label' holds 'awful', expected one of the grades good, fair"):
         convert("mine", [path], tmp_path / "again.parquet", text)
 
 

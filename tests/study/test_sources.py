@@ -31,7 +31,7 @@ from tests.raw_files import LINK, changed, encode_image, folder_of, make_rar, pa
 
 SRC = Path(__file__).parents[2] / "src"
 READERS = (archives, datasets, sources)
-"""The modules that may open archives: the library's `datasets` its own; others are given a `RawFile`."""
+"""The modules that may open archives: the library's `datasets` its own; others are given a `RawFiles`."""
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
 
@@ -374,7 +374,7 @@ def test_the_publishers_own_sums_hold(run: Run, words: tuple[str, str], content:
 
 
 def test_nothing_else_opens_archives() -> None:
-    """A reader that needs no `RawFile` would take any content: it has to be written another way."""
+    """A reader that needs no `RawFiles` would take any content: it has to be written another way."""
     allowed = {Path(str(module.__file__)) for module in (*READERS, doctor)}  # `doctor` asks which readers there are
     closed = {archives.__name__, "zipfile", "tarfile", "libarchive"}
     assert {path for path in SRC.rglob("*.py") if closed & set(_imported(path))} == allowed

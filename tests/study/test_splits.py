@@ -43,7 +43,6 @@ from rankbound_study.data.contracts import (
 from rankbound_study.data.reader import merge, read_instances
 from rankbound_study.data.sampling import (
     Drawing,
-    Ratings,
     RelevantPairs,
     sample_interactions,
     sampled_instances,
@@ -188,8 +187,8 @@ def rated_by(sizes: Sequence[int], items: int, low: int = 0) -> RelevantPairs:
     topic = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
     relevant = np.concatenate([np.sort(one[:size]) for one, size in zip(chosen, sizes, strict=True)])
     every = np.repeat(np.arange(len(sizes)), [len(one) for one in chosen]).astype(np.int32)
-    ratings = Ratings(every, np.concatenate(chosen))
-    return RelevantPairs(topic, relevant, split_relevant(topic, "toy", 0), items, ratings=ratings)
+    rated = every, np.concatenate(chosen)
+    return RelevantPairs(topic, relevant, split_relevant(topic, "toy", 0), items, rated=rated)
 
 
 PAIRS = rated_by([RELEVANT] * USERS, ITEMS, LOW)
@@ -278,9 +277,8 @@ def test_irrelevant_items_are_drawn_once_or_the_own_or_all(drawing: Drawing) -> 
         relevant, others = ([splits[split][kind] for split in SPLITS] for kind in (0, 1))
         candidates = set(range(ITEMS)) - relevant_to(user)
         if drawing.nsr == 0:
-            assert set().union(*others) == set(
-                PAIRS.ratings.item[PAIRS.ratings.topic == int(user)].tolist()
-            ) - relevant_to(user)
+            topics, items = PAIRS.rated
+            assert set().union(*others) == set(items[topics == int(user)].tolist()) - relevant_to(user)
             # In proportion to 18 or so, 2 and 5 relevant items.
             assert (len(others[0]), sum(map(len, others))) == (5, LOW)
             continue
@@ -368,8 +366,8 @@ def rated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ratings of 6 users, the first with one rating below 4, the last with none, and their folds."""
     monkeypatch.chdir(tmp_path)
     place = np.tile(np.arange(RELEVANT + LOW), USERS)
-    kept = place < RELEVANT + np.array([1, *[LOW] * (USERS - 2), 0])[PAIRS.ratings.topic]
-    topic, item, relevant = PAIRS.ratings.topic[kept], PAIRS.ratings.item[kept], place[kept] < RELEVANT
+    kept = place < RELEVANT + np.array([1, *[LOW] * (USERS - 2), 0])[PAIRS.rated[0]]
+    topic, item, relevant = PAIRS.rated[0][kept], PAIRS.rated[1][kept], place[kept] < RELEVANT
     columns = {"topic": topic, "item": item, "rating": np.where(relevant, 5, 2), "timestamp": np.zeros(len(topic))}
     table = pa.table(columns).cast(pa.schema(list(CONTRACTS["interactions"].columns.items())))
     write_table(table.sort_by([("topic", "ascending"), ("item", "ascending")]), "ratings.parquet", "interactions")

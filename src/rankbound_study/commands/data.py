@@ -51,7 +51,7 @@ def fetched(raw: "RawSource", out: Path, mirror: str | None = None) -> Path:
 def convert(source: str, raw: list[Path], out: Path, description: str) -> None:
     """Convert raw files to parquet if their content is that of their source."""
     from rankbound_study.config.sections.description import CONVERTED, LISTS, RATINGS
-    from rankbound_study.data.sources import RawFile, raw_data
+    from rankbound_study.data.sources import RawFiles
 
     origin = _described(source, description)
     kind = origin.described.format
@@ -59,7 +59,7 @@ def convert(source: str, raw: list[Path], out: Path, description: str) -> None:
         raise ConfigError(f"{origin.name} is not converted: its format is {kind}")
     if origin.described.remark:
         print(f"note: {origin.described.remark}")
-    files = raw_data(origin, raw)
+    files = RawFiles(origin, raw)
     if kind in LISTS:
         from rankbound_study.data import judged_files
 
@@ -68,12 +68,12 @@ def convert(source: str, raw: list[Path], out: Path, description: str) -> None:
         from rankbound_study.data import ratings
 
         ratings.convert(files, out)
-    elif isinstance(files, RawFile):
+    elif files.are_plain:
+        raise DataError(f"{files.path}: pictures are read from an archive, .zip or .rar: pack the folder")
+    else:
         from rankbound_study.data import faces
 
         faces.convert(files, out)
-    else:
-        raise DataError(f"{files.path}: pictures are read from an archive, .zip or .rar: pack the folder")
 
 
 def _described(name: str, text: str) -> "RawSource":

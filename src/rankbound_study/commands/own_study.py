@@ -28,7 +28,7 @@ from rankbound_study.config.estimate import estimated
 from rankbound_study.config.sections.base import listed
 from rankbound_study.config.sections.description import DescriptionKeys, known_names, own_files
 from rankbound_study.config.study import Job, Study
-from rankbound_study.data.inspection import inspect, with_relevance
+from rankbound_study.data.inspection import inspect, relevance_of
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sources import is_archive
 from rankbound_study.data.table_layout import Inspected, Said, UnclearError, beginning_of
@@ -93,8 +93,7 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
     try:
         found = inspect(path, Said(**said))
         _print_plan(path, f"{found.description['format']}, {found.kind}", [*found.plan, *found.notes])
-        planned = set(found.notes)
-        found, relevance = with_relevance(found, said["threshold"])
+        relevance = relevance_of(found, said["threshold"])
     except UnclearError as error:
         if error.plan:
             _print_plan(path, "not clear", error.plan)
@@ -104,8 +103,7 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
     least = relevance["threshold"]
     what = "label" if found.kind == "lists" else "rating"
     relevant = "labels are grades of relevance" if least is None else f"relevant: a {what} of at least {least:g}"
-    for note in (*(note for note in found.notes if note not in planned), relevant):
-        print(f"  {printable(note)}", flush=True)
+    print(f"  {relevant}", flush=True)
     with atomic_path(out) as temporary:
         temporary.write_text(text, "utf-8")
         tried = rehearse(Study.of(merged([temporary]) | OF_DEFAULT))
@@ -176,7 +174,8 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
             continue
         with TemporaryDirectory(prefix="rankbound-") as folder:
             try:
-                notes += _tried(study, name, described, Path(folder))
+                with redirect_stdout(io.StringIO()):
+                    notes += _tried(study, name, described, Path(folder))
             except (ConfigError, DataError, SourceError) as error:
                 key = (study.kind_of(name), name, "source")
                 place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
@@ -200,17 +199,13 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
     if sum(file.stat().st_size for file in files) > (PACKED if is_packed else WHOLE):
         if not is_packed and described.format != "lightgbm":
             started = _beginnings(described, files, folder)
-            text = started.model_dump_json(exclude_defaults=True)
-            with redirect_stdout(io.StringIO()):
-                convert(name, list(map(Path, own_files(started))), data, text)
+            convert(name, list(map(Path, own_files(started))), data, started.model_dump_json(exclude_defaults=True))
         return
     text = "" if name in known_names() else described.model_dump_json(exclude_defaults=True)
-    with redirect_stdout(io.StringIO()):
-        convert(name, files, data, text)
-        split(name, data, folds, as_json(study.requests[f"<data>/folds/{name}.parquet"].options))
+    convert(name, files, data, text)
+    split(name, data, folds, as_json(study.requests[f"<data>/folds/{name}.parquet"].options))
     for instances in (one for one in study.instances.values() if one.source == name):
-        with redirect_stdout(io.StringIO()):
-            sample(name, data, folds, out, as_json(instances.options))
+        sample(name, data, folds, out, as_json(instances.options))
         made = read_instances(out)
         # Some losses count every grade above 0 as relevant: training lists need others, too.
         used = set(study.config.losses) if instances.name in study.bounded_instances else set()

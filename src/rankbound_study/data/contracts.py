@@ -51,10 +51,6 @@ TOPIC_NAMES_KEY = "rankbound.topic_names"  # of interactions whose users are tex
 LEFT_OUT_KEY = "rankbound.left_out"  # of sampled instances: JSON of the numbers of users and lists left out, if any
 REPEATS_KEY = "rankbound.repeats"  # of sampled instances whose folds are drawn several times: how often
 
-# Types with any width d, as `type_text` writes them.
-FEATURES = "list<fixed_size_list<float>[d]>"
-VECTOR = "fixed_size_list<float>[d]"
-PIXELS = "fixed_size_binary[d]"  # the bytes of a picture, all red, then green, then blue
 _WIDTH = re.compile(r"\[\d+\]")
 _FIELD = re.compile(r"\w+: ")
 
@@ -81,13 +77,14 @@ _DISTRIBUTION = "minimum maximum expectation sd count low high width error".repl
 
 _COLUMNS = {
     "interactions": "topic: int32, item: int32, rating: float, timestamp: int64",
-    "lists": "topic: string, items: [string], relevance: [int8], features: vectors",
+    "lists": "topic: string, items: [string], relevance: [int8], features: list<fixed_size_list<float>[d]>",
     "list-splits": "fold: int8, split: string, list: int32",
     "interaction-folds": "topic: int32, item: int32, fold: int8",
     "interaction-splits": "fold: int8, split: string, topic: int32, item: int32",
-    "images": "face: string, number: int32, age: int8, group: int32, pixels: pixels",
+    # Pixels are the bytes of a picture, all red, then green, then blue.
+    "images": "face: string, number: int32, age: int8, group: int32, pixels: fixed_size_binary[d]",
     "image-folds": "fold: int8, split: string, face: string",
-    "image-features": "face: string, features: vector",
+    "image-features": "face: string, features: fixed_size_list<float>[d]",
     "instances": "dataset: string, nsr: int8?, fold: int8, split: string, topic: string, items: [int64], "
     "relevance: [int8]",
     "distributions": f"metric: string, n: int32, p: int32, {_DISTRIBUTION}: double, support: [double], "
@@ -97,7 +94,7 @@ _COLUMNS = {
     RATES: f"{_TRAINING}, learning_rate: double, epoch: int32, score: double, test_score: double, chosen: bool",
     "predictions": f"{_LIST}, items: [int64], scores: [float]",
 }
-"""Columns with their types: `[int8]` is a list, `int8?` may hold nulls, `...` stands for any metrics."""
+"""Columns with their types: `[int8]` is a list, `int8?` may hold nulls, `[d]` has any width, `...` is any metrics."""
 
 
 def _contract(name: str, text: str) -> Contract:
@@ -105,8 +102,7 @@ def _contract(name: str, text: str) -> Contract:
     has_metrics = kinds.pop("metrics", None) is not None
     columns: dict[str, pa.DataType | str] = {}
     for column, kind in kinds.items():
-        of_any_width = {"vectors": FEATURES, "vector": VECTOR, "pixels": PIXELS}.get(kind)
-        columns[column] = of_any_width or pa.type_for_alias(kind.strip("[]?"))
+        columns[column] = kind if "[d]" in kind else pa.type_for_alias(kind.strip("[]?"))
         if kind.startswith("["):
             columns[column] = pa.list_(columns[column])
     return Contract(name, columns, frozenset(name for name, kind in kinds.items() if kind.endswith("?")), has_metrics)
@@ -355,19 +351,16 @@ def strings_to_arrow(texts: Sequence[str]) -> pa.Array:
 
 
 def with_key(key: Mapping[str, Any], columns: Mapping[str, Any], contract: str, rows: int) -> pa.Table:
-    """Return the columns of so many rows after those of the key, which all of them share."""
-    types = CONTRACTS[contract].columns
-    keyed = {name: repeated(value, types[name], rows) for name, value in key.items()}
+    """Return the columns of so many rows after those of the key, which all of them share; None gives nulls."""
+    keyed, types = dict[str, pa.Array](), CONTRACTS[contract].columns
+    for name, value in key.items():
+        if value is None:
+            keyed[name] = pa.nulls(rows, types[name])
+        elif isinstance(value, str):
+            keyed[name] = strings_to_arrow([value] * rows)
+        else:
+            keyed[name] = to_arrow(np.full(rows, value, types[name].to_pandas_dtype()))
     return pa.table({**keyed, **columns})
-
-
-def repeated(value: str | int | None, kind: pa.DataType, count: int) -> pa.Array:
-    """Return an Arrow array of `count` times the same value; None gives nulls."""
-    if value is None:
-        return pa.nulls(count, kind)
-    if isinstance(value, str):
-        return strings_to_arrow([value] * count)
-    return to_arrow(np.full(count, value, kind.to_pandas_dtype()))
 
 
 def to_numpy(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:

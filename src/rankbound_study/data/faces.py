@@ -9,12 +9,13 @@ through a discrete cosine transform; each of the frequencies 1 .. 16 in either d
 That is the well-known DCT hash with 256 bits instead of 64, because aligned portraits are alike: among the 64-bit
 hashes of 12,936 faces, thousands of pairs of different people are as close as changed copies.
 
-The threshold was chosen by inspection (`example_pairs`). Among 84 million pairs of All-Age-Faces at 128 pixels, without
-exact duplicates, 163 have distances 0 .. 40; the 150 that were inspected are copies (another size, crop, brightness, or
-without colour). At 42 .. 50, 15 of 20 are copies, at 52 .. 56 about a fifth of 36; from 58 on, where chance pairs begin
-to chain (the largest group grows from 3 to 6, and to 56 at 64), hardly any. The two errors differ in cost: a missed
-copy is in two parts of a split and flatters every model; two strangers in one group only share a part. The threshold is
-therefore the largest before groups chain. A few copies at 60 are missed; no mirrored copy is within it.
+The threshold was chosen by inspection of random pairs at each distance. Among 84 million pairs of All-Age-Faces at 128
+pixels, without exact duplicates, 163 have distances 0 .. 40; the 150 that were inspected are copies (another size,
+crop, brightness, or without colour). At 42 .. 50, 15 of 20 are copies, at 52 .. 56 about a fifth of 36; from 58 on,
+where chance pairs begin to chain (the largest group grows from 3 to 6, and to 56 at 64), hardly any. The two errors
+differ in cost: a missed copy is in two parts of a split and flatters every model; two strangers in one group only share
+a part. The threshold is therefore the largest before groups chain. A few copies at 60 are missed; no mirrored copy is
+within it.
 
 The hash of the library imagehash (`phash`, 16 x 16) includes the constant frequency and resizes with another filter. At
 this threshold it has 208 of the 219 pairs and 76 others; at none from 40 to 64 are the groups the same.
@@ -29,6 +30,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from rankbound.errors import DataError
 from rankbound_study.data.contracts import DATASET_KEY, open_writer
 from rankbound_study.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table
-from rankbound_study.data.sources import RawFile, file_name, folder_members
+from rankbound_study.data.sources import RawFiles, folder_members
 
 Bits = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -68,7 +70,7 @@ class Face:
     age: int
 
 
-def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
+def convert(raw: RawFiles, out: str | os.PathLike[str]) -> None:
     """Write the images of the archive `raw` to `out`, by number, some hundred per row group.
 
     The archive is read twice, to find duplicates and to write the rest, and never held whole. Raises DataError for a
@@ -96,7 +98,7 @@ def parse_names(members: Sequence[str], where: str) -> list[Face]:
     """Return the faces of these members, by number; DataError names the first malformed name."""
     faces: dict[int, Face] = {}
     for member in members:
-        name = file_name(member)
+        name = PurePosixPath(member).name
         match = _NAME.fullmatch(name)
         if match is None:
             raise DataError(
@@ -137,7 +139,7 @@ def decode_image(content: bytes, where: str) -> Pixels:
     return np.ascontiguousarray(np.asarray(small, dtype=np.uint8).transpose(2, 0, 1))
 
 
-def _batches(raw: RawFile, faces: Sequence[Face]) -> Iterator[tuple[list[str], Pixels]]:
+def _batches(raw: RawFiles, faces: Sequence[Face]) -> Iterator[tuple[list[str], Pixels]]:
     """Yield the SHA-256 of the files' contents, and their pixels `(n, 3, side, side)`, some pictures at a time."""
     contents = raw.read([face.member for face in faces])
     while batch := [
@@ -161,7 +163,7 @@ def write_images(
 
     The metadata also hold the `facts`, the hash's parameters and the shape of the pictures.
     """
-    groups = connect(len(names), close_pairs(hashes)[0])
+    groups = connect(len(names), close_pairs(hashes))
     notes = {**facts, "hash_bits": BITS, "hash_threshold": THRESHOLD, "shape": [CHANNELS, SIDE, SIDE]}
     with open_writer(out, "images", {**metadata, IMAGES_KEY: json.dumps(notes, sort_keys=True)}) as write:
         start = 0
@@ -186,23 +188,18 @@ def perceptual_hashes(pixels: npt.NDArray[np.uint8]) -> Bits:
     return bits
 
 
-def close_pairs(hashes: Bits, threshold: int = THRESHOLD) -> tuple[Integers, Integers]:
-    """Return all pairs of rows, first < second `(n_pairs, 2)`, at most `threshold` bits apart, and their distances.
+def close_pairs(hashes: Bits, threshold: int = THRESHOLD) -> Integers:
+    """Return all pairs of rows, first < second `(n_pairs, 2)`, at most `threshold` bits apart.
 
-    Sorted by distance, then rows. Every pair is compared, some rows at a time.
+    Every pair is compared, some rows at a time.
     """
-    bits = hashes.shape[1]
     signs = np.where(hashes, np.float32(1), np.float32(-1))
-    pairs, distances = [], []
+    pairs = [np.empty((0, 2), np.int64)]
     for start in range(0, len(signs), _ROWS):
         # A product of signs counts equal bits minus different ones; it is exact in single precision.
         surplus = signs[start : start + _ROWS] @ signs[start:].T
-        first, second = np.nonzero(np.triu(surplus >= bits - 2 * threshold, 1))
-        distances.append((bits - surplus[first, second].astype(np.int64)) // 2)
-        pairs.append(np.stack((first, second), 1) + start)
-    every, apart = np.concatenate([*pairs, np.empty((0, 2), np.int64)]), np.concatenate([*distances, np.empty(0, int)])
-    order = np.lexsort((every[:, 1], every[:, 0], apart))
-    return every[order], apart[order]
+        pairs.append(np.argwhere(np.triu(surplus >= hashes.shape[1] - 2 * threshold, 1)) + start)
+    return np.concatenate(pairs)
 
 
 def connect(count: int, pairs: Integers) -> Integers:
@@ -215,14 +212,3 @@ def connect(count: int, pairs: Integers) -> Integers:
     _, first = np.unique(component, return_index=True)
     group: Integers = first[component]
     return group
-
-
-def example_pairs(hashes: Bits, distances: range, per_distance: int = 4, seed: int = 0) -> list[tuple[int, int, int]]:
-    """Draw random pairs at each of the distances, for inspection: `(distance, first, second)`."""
-    random = np.random.default_rng(seed)
-    pairs, apart = close_pairs(hashes, distances[-1])
-    examples = []
-    for distance in distances:
-        at = random.permutation(np.flatnonzero(apart == distance))[:per_distance]
-        examples += [(distance, int(first), int(second)) for first, second in pairs[np.sort(at)]]
-    return examples

@@ -6,7 +6,8 @@ would change results without a word.
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import polars as pl
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.letor import LARGEST_LABEL
 from rankbound.texts import LONGEST_VALUE, is_number, quantity, shortened
-from rankbound_study.config.sections.description import SUM, DescriptionKeys
+from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data.sources import is_archive
 from rankbound_study.data.table_layout import (
     ANY,
@@ -66,7 +67,7 @@ def inspect(path: Path, said: Said | None = None) -> Inspected:
     return found
 
 
-def with_relevance(found: Inspected, text: str | None) -> tuple[Inspected, dict[str, Any]]:
+def relevance_of(found: Inspected, text: str | None) -> dict[str, Any]:
     """Decide what is relevant.
 
     Args:
@@ -76,44 +77,43 @@ def with_relevance(found: Inspected, text: str | None) -> tuple[Inspected, dict[
             quarter of their range is relevant.
 
     Returns:
-        What the files are then, and the arguments `threshold` and `min_relevant` of what writes the configuration.
+        The arguments `threshold` and `min_relevant` of what writes the configuration.
 
     Raises:
         UnclearError: numbers that may be counts or ratings, or several rows of a pair, with the flags that say which.
-        ConfigError: a threshold beyond all labels.
+        ConfigError: a threshold beyond all labels, or one that is none of lists.
     """
-    if found.kind == "lists":
-        return _of_lists(found, _threshold(found, text), text == ANY)
-    columns = dict(found.description["columns"])
-    if text == ANY and columns.pop("rating", None) is not None:
-        kept = {key: value for key, value in found.description.items() if key != "labels"}
-        notes = [*found.notes, "every pair of a user and an item is relevant, whatever its number"]
-        described = {**kept, "columns": columns, **({"repeats": SUM} if found.unclear else {})}
-        found = replace(found, description=described, labels=[1.0], notes=notes)
-    elif text != ANY:
-        example = f"{float(found.rated['rating'].median()):g}"
-        counted = (
-            f"{found.counts}. Say which: --threshold any if every pair of a user and an item is relevant, whatever its "
-            f"number; --threshold {example if example != '0' else '1'} (say) if it is relevant from that count or "
-            "rating on, and irrelevant below; --threshold q0.8 if the upper fifth is relevant"
-        )
-        unclear = [found.unclear, counted if found.counts and text is None else ""]
-        if any(unclear):
-            raise UnclearError("; ".join(f"{found.description['path']}: {one}" for one in unclear if one))
+    path, labels = found.description["path"], found.labels
+    if found.doubts:
+        raise UnclearError("; ".join(f"{path}: {doubt}" for doubt in found.doubts))
     threshold = _threshold(found, text)
-    if text is None and "rating" not in columns:
-        threshold = 1.0
-    smallest = upper_quarter(found.labels) if threshold is None else threshold
-    if smallest > found.labels[-1] and found.whole:
+    if found.kind == "lists":
+        if text == ANY:
+            raise ConfigError(
+                "--threshold any is for ratings, but these are judged lists, whose labels say what is relevant"
+            )
+        if threshold is not None and (threshold != int(threshold) or not 1 <= threshold <= LARGEST_LABEL):
+            raise ConfigError(f"--threshold {threshold:g}: expected a whole number 1 .. {LARGEST_LABEL}, a label")
+        if threshold is None and labels and labels[0] > 0:
+            raise ConfigError(
+                f"{path}: the smallest label is {labels[0]:g}: it may be that of irrelevant items, or all items may be "
+                "relevant, by grades. Say which: --threshold N if labels from N on are relevant; or write grades from "
+                "0 on, because AP and nRBP count every label above 0"
+            )
+        is_binary = len(labels) <= 2 and 0.0 in labels
+        return {"threshold": 1 if threshold is None and is_binary else threshold}
+    if threshold is None:
+        threshold = upper_quarter(labels) if "rating" in found.description["columns"] else 1.0
+    if threshold > labels[-1] and found.whole:
         raise ConfigError(
-            f"--threshold {smallest:g}: the largest rating is {found.labels[-1]:g}, so that nothing would be relevant"
+            f"--threshold {threshold:g}: the largest rating is {labels[-1]:g}, so that nothing would be relevant"
         )
     fewest = MOST_RELEVANT
     if found.whole:
-        counts = found.rated.filter(pl.col("rating") >= smallest).group_by("topic").len()["len"]
+        counts = found.rated.filter(pl.col("rating") >= threshold).group_by("topic").len()["len"]
         # Fewer if less than half of all users have as many.
         fewest = MOST_RELEVANT if (counts >= MOST_RELEVANT).sum() * 2 >= len(counts) > 0 else FEWEST_RELEVANT
-    return found, {"threshold": smallest, "min_relevant": fewest}
+    return {"threshold": threshold, "min_relevant": fewest}
 
 
 def _threshold(found: Inspected, text: str | None) -> float | None:
@@ -137,28 +137,21 @@ def _threshold(found: Inspected, text: str | None) -> float | None:
     return number
 
 
-def _of_lists(found: Inspected, threshold: float | None, implicit: bool) -> tuple[Inspected, dict[str, Any]]:
-    if implicit:
-        raise ConfigError(
-            "--threshold any is for ratings, but these are judged lists, whose labels say what is relevant"
-        )
-    if threshold is not None and (threshold != int(threshold) or not 1 <= threshold <= LARGEST_LABEL):
-        raise ConfigError(f"--threshold {threshold:g}: expected a whole number 1 .. {LARGEST_LABEL}, a label")
-    if threshold is None and found.labels and found.labels[0] > 0:
-        raise ConfigError(
-            f"{found.description['path']}: the smallest label is {found.labels[0]:g}: it may be that of irrelevant "
-            "items, or all items may be relevant, by grades. Say which: --threshold N if labels from N on are "
-            "relevant; or write grades from 0 on, because AP and nRBP count every label above 0"
-        )
-    is_binary = len(found.labels) <= 2 and 0.0 in found.labels
-    return found, {"threshold": 1 if threshold is None and is_binary else threshold}
-
-
 def _folder(path: Path, said: Said) -> Inspected:
     files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     for names in _named_splits(files):
-        if (found := _of_splits(path, names, files, said)) is not None:
-            return found
+        # The format is of no account to the names.
+        wanted = DescriptionKeys.model_validate({"format": "letor", **names}).wanted
+        if not set(wanted) <= set(files):
+            continue
+        first, lists = path / wanted[0], {"path": str(path), **names}
+        is_letor = all(_is_letor(path / file) for file in wanted)
+        if is_letor or all(f"{file}{GROUPS}" in files for file in wanted):
+            return _of_text(first, {"format": "letor" if is_letor else "lightgbm", **lists})
+        with suppress(ConfigError, DataError):
+            table = look_at_table(first, said)
+            kept = {key: value for key, value in table.description.items() if key not in ("path", "random_parts")}
+            return replace(table, description={**kept, **lists}, whole=False)
     # Files of disjoint queries whose names end in numbers.
     parts = [file for file in files if _PART.fullmatch(file) and _is_letor(path / file)]
     parts.sort(key=lambda file: int(_DIGITS.findall(file)[0]))
@@ -189,25 +182,6 @@ def _named_splits(files: Sequence[str]) -> Iterator[dict[str, Any]]:
         yield {"folds": [alone]}
 
 
-def _of_splits(path: Path, names: Mapping[str, Any], files: Sequence[str], said: Said) -> Inspected | None:
-    """Return what the files of folds are; None if they are no data or not all there."""
-    # The format is of no account to the names.
-    described = DescriptionKeys.model_validate({"format": "letor", **names})
-    first = path / described.wanted[0]
-    if not set(described.wanted) <= set(files):
-        return None
-    lists = {"path": str(path), **names}
-    is_letor = all(_is_letor(path / file) for file in described.wanted)
-    if is_letor or all(f"{file}{GROUPS}" in files for file in described.wanted):
-        return _of_text(first, {"format": "letor" if is_letor else "lightgbm", **lists})
-    try:
-        table = look_at_table(first, said)
-    except (ConfigError, DataError):
-        return None
-    kept = {key: value for key, value in table.description.items() if key not in ("path", "random_parts")}
-    return replace(table, description={**kept, **lists}, whole=False)
-
-
 def _split_of(name: str) -> str | None:
     words = re.split(r"[^a-z]+", name.lower())
     return next((split for word in words for split, usual in _WORDS.items() if word in usual.split()), None)
@@ -232,4 +206,4 @@ def _of_text(path: Path, described: dict[str, Any]) -> Inspected:
     rows = f"{quantity(len(lines), 'row')}, the whole of {path.name}" if whole else f"the first rows of {path.name}"
     shown = [f"row {number}: {shortened(line, LONGEST_VALUE)}" for number, line in enumerate(lines[:3], start=1)]
     plan = [f"{rows}{queries}", "a label, the query by qid, and features by number, in each line", *shown]
-    return Inspected("lists", described, sorted(filter(math.isfinite, labels)), plan=plan)
+    return Inspected(described, sorted(filter(math.isfinite, labels)), plan=plan)

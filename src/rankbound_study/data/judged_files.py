@@ -7,12 +7,9 @@ metadata, from which `rankbound_study.data.splits` makes the folds.
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +18,9 @@ from tqdm import tqdm
 from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.judged import doubt, listed
-from rankbound.io.text_files import plain_name, separator_of
 from rankbound_study.config.sections.description import ColumnKeys
 from rankbound_study.data.contracts import DATASET_KEY, PARTS_KEY, judged_table, open_writer
-from rankbound_study.data.sources import Raw, as_file, require_sizes
+from rankbound_study.data.sources import RawFiles, as_file, require_sizes
 
 _GROUP_BYTES = 16 * 2**20
 
@@ -32,7 +28,7 @@ Reader = Callable[[str, set[str]], Iterator[pa.Table]]
 """From the name of a member, and the topics seen so far, to its lists."""
 
 
-def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
+def convert(raw: RawFiles, out: str | os.PathLike[str]) -> None:
     """Write the judged lists of `raw` to `out`, file by file, under the name of its source.
 
     Every file has separate row groups. Memory is that of a few chunks of text and the largest file of a table.
@@ -40,7 +36,7 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
     Raises DataError for files that contradict each other or the description, and for malformed lines (file, line number
     and token).
     """
-    described, files = raw.source.described, _members(raw)
+    described, files = raw.source.described, raw.wanted()
     reader = _of_tables(raw) if described.format == "table" else _of_text(raw, files.values())
     # The ranges of stored lists, first and past the last, by the name of the file.
     places: dict[str, list[list[int]]] = {}
@@ -77,20 +73,7 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
         write.note(PARTS_KEY, json.dumps(places, separators=(",", ":")))
 
 
-def _members(raw: Raw) -> dict[str, str]:
-    """Return the members to read by the names that the description gives them."""
-    described = raw.source.described
-    if described.wanted:
-        return {wanted: raw.find(wanted) for wanted in described.wanted}
-    is_grouped = described.format == "lightgbm"
-    names = [member.name for member in raw.members if not (is_grouped and member.name.endswith(described.groups))]
-    if len(names) != 1:
-        shown = ", ".join(names[:8])
-        raise DataError(f"{raw.path}: it has {len(names)} files ({shown}): name those to read (files)")
-    return {Path(names[0]).name: names[0]}
-
-
-def _of_text(raw: Raw, names: Collection[str]) -> Reader:
+def _of_text(raw: RawFiles, names: Collection[str]) -> Reader:
     """Return a reader of LETOR text; queries without ids are numbered through all files."""
     described = raw.source.described
     width, first = described.features or 0, 1
@@ -115,37 +98,37 @@ def _of_text(raw: Raw, names: Collection[str]) -> Reader:
     return read
 
 
-def _of_tables(raw: Raw) -> Reader:
+def _of_tables(raw: RawFiles) -> Reader:
     """Return a reader of CSV or parquet files with a row per item, in a stream; all have the features of the first.
 
     What is left out, and doubtful features, are printed.
     """
-    from rankbound.io.files import kind_of, read_lists
+    from rankbound.io.files import grades_of, kind_of, read_lists
     from rankbound.io.table_columns import Columns
     from rankbound.io.tables import TableStream
 
     described = raw.source.described
     named = described.columns or ColumnKeys.model_validate({"topic": "topic"})
-    columns = Columns(named.topic, named.item, named.relevance or "relevance")
-    features: Sequence[str] | None = named.features
+    grades, features = grades_of(described.labels), named.features
+    columns = Columns(named.topic, named.item, named.relevance or "relevance", grades=grades)
 
     def read(name: str, _: set[str]) -> Iterator[pa.Table]:
         nonlocal features
         where = raw.where(name)
-        with as_file(raw, name) as lies, _graded(lies, columns.relevance, described.labels, where) as path:
+        with as_file(raw, name) as path:
             try:
                 stream = TableStream(path, replace(columns, features=features)) if kind_of(path) == "rows" else None
                 # Packed files, and LETOR text, are read whole.
-                for part in [read_lists(path, features=features)] if stream is None else stream:
-                    features = part.feature_names
+                for part in [read_lists(path, features=features, grades=grades)] if stream is None else stream:
+                    features = list(part.feature_names)
                     wrong = (part.relevance % 1 != 0) | (part.relevance > letor.LARGEST_LABEL)
                     if wrong.any():
                         raise DataError(
                             f"{path}: found relevance {part.relevance[wrong][0]:g}, expected whole numbers 0 .. "
                             f"{letor.LARGEST_LABEL}: write grades as such, for example 0, 0.5 and 1 as 0, 1 and 2"
                         )
-                    grades = part.relevance.astype(np.int8)
-                    yield judged_table(list(part.topics), list(part.items), grades, part.features, part.offsets)
+                    labels = part.relevance.astype(np.int8)
+                    yield judged_table(list(part.topics), list(part.items), labels, part.features, part.offsets)
             except DataError as error:
                 raise DataError(str(error).replace(str(path), where)) from error
         if stream is not None and stream.left_out:
@@ -154,37 +137,6 @@ def _of_tables(raw: Raw) -> Reader:
             print(f"note: {where}: {doubt(stream.doubtful)}")
 
     return read
-
-
-@contextmanager
-def _graded(path: Path, column: str, labels: Sequence[str] | None, where: str) -> Iterator[Path]:
-    """Yield a table whose labels, if they are words, are replaced by their places among `labels`; row by row."""
-    if labels is None:
-        yield path
-        return
-    import polars as pl
-
-    is_parquet = path.suffix == ".parquet"
-    separator = separator_of(path)
-    try:
-        scan = pl.scan_parquet(path) if is_parquet else pl.scan_csv(path, separator=separator, infer_schema=False)
-        if column not in scan.collect_schema():
-            raise DataError(f"{where}: there is no column {column!r}, of labels")
-        words = pl.col(column).cast(pl.String)
-        numbered = scan.select(words).with_row_index("row", 1 if is_parquet else 2)
-        unknown = numbered.filter(~words.is_in(list(labels)) | words.is_null()).head(1).collect()
-        if len(unknown):
-            raise DataError(
-                f"{where}, {'row' if is_parquet else 'line'} {unknown['row'][0]}: found the label "
-                f"{unknown[column][0]!r}, expected {', '.join(labels)}"
-            )
-        graded = scan.with_columns(words.replace_strict(list(labels), range(len(labels)), return_dtype=pl.Int8))
-        with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
-            to = Path(folder, plain_name(path))
-            graded.sink_parquet(to) if is_parquet else graded.sink_csv(to, separator=separator)
-            yield to
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{where}: cannot be read as a table ({str(error).splitlines()[0]})") from error
 
 
 def _digest(table: pa.Table, row: int) -> bytes:

@@ -36,14 +36,14 @@ from rankbound_study.data.contracts import (
     to_arrow,
     write_table,
 )
-from rankbound_study.data.sources import Raw, as_file, require_sizes
+from rankbound_study.data.sources import RawFiles, as_file, require_sizes
 
 IDS = ("topic", "item")  # the columns of users and items
 TIME = "timestamp"
 TIMES = "whole numbers, or dates such as 2026-01-31 or 2026-01-31T12:00:00"  # what times may be
 _TYPES = CONTRACTS["interactions"].columns
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-_BLOCK_BYTES = 2**24
+_BLOCK_BYTES = 2**22
 _ONE_CHARACTER = "\x1f"  # a separator of one character, which stands for one of several; it occurs in no text
 _ZONE = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$")  # the end of a time with a time zone
 _MICROSECONDS = 1e6
@@ -54,7 +54,7 @@ _SHOWN = 80
 _NAMES_KEYS = {"topic": TOPIC_NAMES_KEY, "item": ITEM_NAMES_KEY}
 
 
-def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
+def convert(raw: RawFiles, out: str | os.PathLike[str]) -> None:
     """Write the ratings of `raw` to `out` as interactions, sorted by user and item; file by file if folds are given.
 
     Files are read in blocks; the numbers are in memory. Users and items that are texts become numbers in the order of
@@ -64,7 +64,10 @@ def convert(raw: Raw, out: str | os.PathLike[str]) -> None:
     a user rates twice or in two splits of a fold, or files that disagree on a rating.
     """
     described = raw.source.described
-    files = {wanted: RatingFile(raw, name) for wanted, name in _members(raw).items()}
+    members = raw.wanted()
+    if len(members) != 1 and not described.given_folds:
+        raise DataError(f"{raw.path}: it has {len(members)} files: name the one with the ratings (files)")
+    files = {wanted: RatingFile(raw, name) for wanted, name in members.items()}
     names = _numbered(list(files.values())) if described.ids == TEXTS else {}
     for file in files.values():
         file.sort(names)
@@ -92,22 +95,28 @@ class RatingFile:
     table: pa.Table
     pair: npt.NDArray[np.int64]
 
-    def __init__(self, raw: Raw, name: str) -> None:
+    def __init__(self, raw: RawFiles, name: str) -> None:
         """Read the file; DataError for missing columns, values of another type, another scale, or no rows."""
-        self.raw, self.name, self.described, self.where = raw, name, raw.source.described, raw.where(name)
+        self.described, self.where = raw.source.described, raw.where(name)
         self._order: npt.NDArray[np.int64] | None = None
         self._names: Mapping[str, Sequence[str]] = {}
         with raw.open(name) as stream:
             start = stream.read(len(_PARQUET))
-        self._is_parquet = start == _PARQUET
         # Delimited text, neither parquet nor JSON lines.
-        self.is_text = not self._is_parquet and not start.startswith(JSON)
+        self._is_text = start != _PARQUET and not start.startswith(JSON)
         # The columns' names in the file by those of interactions, of which some may be absent, and their types.
         named = {name: getattr(self.described.columns, name) for name in _TYPES}
         self._named: dict[str, str] = {name: column for name, column in named.items() if column is not None}
         words = [*(IDS if self.described.ids == TEXTS else ()), *(["rating"] if self.described.labels else [])]
         self._types = {name: _TEXT if name in words else kind for name, kind in _TYPES.items()}
-        parts = list(self._tables())
+        if start == _PARQUET:
+            with as_file(raw, name) as path:
+                file: pq.ParquetFile = open_parquet(str(path))
+                self._require(file.schema_arrow.names)
+                parts = list(self._of_batches(file.iter_batches(columns=list(self._named.values()))))
+        else:
+            with raw.open(name) as stream:
+                parts = list(self._of_text(stream) if self._is_text else self._of_json(stream))
         if not sum(map(len, parts)):
             raise DataError(f"{self.where}: it has no ratings")
         self.table = pa.concat_tables(parts)
@@ -140,36 +149,33 @@ class RatingFile:
             self.pair, self.table = self.pair[self._order], self.table.take(to_arrow(self._order))
         self.table = self.table.combine_chunks()
         twice = self.pair[1:] == self.pair[:-1]
-        if twice.any() and self.described.repeats is not None:
-            self._merge(self.described.repeats)
-        elif twice.any():
+        if not twice.any():
+            return
+        if (repeats := self.described.repeats) is None:
             place = int(twice.argmax())
             raise DataError(
                 f"{self.row(place + 1)}: {self.text(place)} more than once, first in {self.row(place)}; "
                 "keep one of the rows, or say by `repeats` what several are"
             )
-
-    def _set_ratings(self, ratings: pa.Array | pa.ChunkedArray) -> None:
-        self.table = self.table.set_column(self.table.column_names.index("rating"), "rating", ratings)
-
-    def _merge(self, repeats: str) -> None:
-        """Make one row of several of a pair, with the latest time."""
+        # The last row of each pair, by time, stands for all of them.
         rating, time = (self.table[key].to_numpy() for key in ("rating", TIME))
         order = np.lexsort((time, self.pair))
         starts = np.flatnonzero(np.diff(self.pair, prepend=self.pair[0] - 1))
         ends = order[np.append(starts[1:], len(order)) - 1]
-        kept = rating[ends]
+        self.pair, self.table = self.pair[starts], self.table.take(to_arrow(ends))
+        self._order = ends if self._order is None else self._order[ends]
         if repeats != LAST:
             summed = np.maximum if repeats == HIGHEST else np.add
-            kept = summed.reduceat(rating[order].astype(np.float64), starts).astype(np.float32)
-        self.pair, self.table = self.pair[starts], self.table.take(to_arrow(ends))
-        self._set_ratings(to_arrow(kept))
-        self._order = ends if self._order is None else self._order[ends]
+            ratings = summed.reduceat(rating[order].astype(np.float64), starts)
+            self._set_ratings(to_arrow(ratings.astype(np.float32)))
+
+    def _set_ratings(self, ratings: pa.Array | pa.ChunkedArray) -> None:
+        self.table = self.table.set_column(self.table.column_names.index("rating"), "rating", ratings)
 
     def row(self, place: int) -> str:
         """Return what a row is called in messages: rows of the file count from 1, a line of names included."""
         index = place if self._order is None else int(self._order[place])
-        return f"{self.where}, row {index + 1 + (self.described.header and self.is_text)}"
+        return f"{self.where}, row {index + 1 + (self.described.header and self._is_text)}"
 
     def text(self, place: int) -> str:
         """Return a rating in words."""
@@ -177,30 +183,6 @@ class RatingFile:
         if self._names:
             user, item = repr(self._names["topic"][user]), repr(self._names["item"][item])
         return f"user {user} rates item {item}"
-
-    def _tables(self) -> Iterator[pa.Table]:
-        """Yield the rows with the columns of interactions; users and items that are texts as dictionaries."""
-        if self._is_parquet:
-            with as_file(self.raw, self.name) as path:
-                file: pq.ParquetFile = open_parquet(str(path))
-                self._require(file.schema_arrow.names)
-                yield from self._of_batches(file.iter_batches(columns=list(self._named.values())))
-            return
-        with self.raw.open(self.name) as stream:
-            yield from self._of_text(stream) if self.is_text else self._of_json(stream)
-
-    @property
-    def _delimiter(self) -> str:
-        """The separator as the reader takes it, of one character."""
-        return self.described.separator if len(self.described.separator) == 1 else _ONE_CHARACTER
-
-    def _interactions(self, table: pa.Table) -> pa.Table:
-        """Return the rows with all columns of interactions; absent ratings are 1, absent times 0."""
-        absent = {"rating": np.ones(len(table), np.float32), TIME: np.zeros(len(table), np.int64)}
-        columns = {
-            name: table.column(self._named[name]) if name in self._named else pa.array(absent[name]) for name in _TYPES
-        }
-        return pa.table({**columns, TIME: _whole_times(columns[TIME])})
 
     def _of_text(self, stream: BinaryIO) -> Iterator[pa.Table]:
         header, separator, encoding = self.described.header, self.described.separator, self.described.encoding
@@ -221,9 +203,12 @@ class RatingFile:
         values = dict(zip(names, rows[-1], strict=False))
         if self._named.get(TIME) in values:
             types[self._named[TIME]] = _type_of_time(values[self._named[TIME]])
+        # The reader takes separators of one character.
+        delimiter = separator if len(separator) == 1 else _ONE_CHARACTER
+        blocks = chain([lines], iter(lambda: stream.readlines(_BLOCK_BYTES), []))
         try:
             reader = pyarrow.csv.open_csv(
-                BlockStream(self._blocks(b"".join(lines), stream)),
+                BlockStream(b"".join(block).replace(separator.encode(), delimiter.encode()) for block in blocks),
                 # Errors give the row only with a single thread.
                 read_options=pyarrow.csv.ReadOptions(
                     use_threads=False,
@@ -232,13 +217,12 @@ class RatingFile:
                     skip_rows=int(header),
                     encoding=encoding,
                 ),
-                parse_options=pyarrow.csv.ParseOptions(delimiter=self._delimiter),
+                parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
                 convert_options=pyarrow.csv.ConvertOptions(
                     column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
                 ),
             )
-            for batch in reader:
-                yield self._interactions(pa.Table.from_batches([batch]))
+            yield from self._of_batches(reader)
         except pa.ArrowInvalid as error:
             as_texts = self.described.ids == TEXTS
             ids = "" if as_texts else "whole numbers for users and items (any texts with ids: texts) and "
@@ -248,17 +232,6 @@ class RatingFile:
                 f"{self.where}: {error}; expected rows of {len(names)} columns, with {ids}numbers for ratings{times} "
                 f"({counted})"
             ) from error
-
-    def _blocks(self, first: bytes, stream: BinaryIO) -> Iterator[bytes]:
-        """Yield the text in blocks of whole lines, with separators of one character."""
-        found, taken = self.described.separator.encode(), self._delimiter.encode()
-        held = first
-        while block := stream.read(_BLOCK_BYTES):
-            held += block
-            cut = held.rfind(b"\n") + 1
-            yield held[:cut].replace(found, taken)
-            held = held[cut:]
-        yield held.replace(found, taken)
 
     def _of_json(self, stream: BinaryIO) -> Iterator[pa.Table]:
         """Yield the objects of JSON lines; of others than the described columns, nothing is read."""
@@ -293,11 +266,15 @@ class RatingFile:
             )
 
     def _of_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Yield the rows with all columns of interactions; absent ratings are 1, absent times 0."""
         rows, time_type = 0, None
         for batch in batches:
-            table = pa.Table.from_batches([batch])
+            columns = {
+                "rating": to_arrow(np.ones(len(batch), np.float32)),
+                TIME: to_arrow(np.zeros(len(batch), np.int64)),
+            }
             for name, own in self._named.items():
-                column = table.column(own)
+                column, kind = batch.column(own), self._types[name]
                 if column.null_count:
                     row = self.row(rows + pc.index(column.is_null(), value=True).as_py())
                     raise DataError(f"{row}: column {quoted(own)} is empty; expected a value in every row")
@@ -305,28 +282,16 @@ class RatingFile:
                     if name == TIME and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
                         time_type = time_type or _type_of_time(column[0].as_py())
                         column = column.cast(time_type)
-                    kind = self._types[name]
                     if name == TIME:
                         column = _whole_times(column)
-                    else:
+                    elif column.type != kind:
                         column = column.cast(pa.string()).dictionary_encode() if kind == _TEXT else column.cast(kind)
                 except pa.ArrowException as error:
                     expected = f"; expected {TIMES}" if name == TIME else ""
                     raise DataError(f"{self.where}: column {quoted(own)}: {error}{expected}") from error
-                table = table.set_column(table.column_names.index(own), own, column)
-            rows += len(table)
-            yield self._interactions(table)
-
-
-def _members(raw: Raw) -> dict[str, str]:
-    """Return the members to read by the names that the description gives them: one, or those of the folds."""
-    described = raw.source.described
-    named = {wanted: raw.find(wanted) for wanted in described.wanted} or {
-        member.name: member.name for member in raw.members
-    }
-    if len(named) != 1 and not described.given_folds:
-        raise DataError(f"{raw.path}: it has {len(named)} files: name the one with the ratings (files)")
-    return named
+                columns[name] = column
+            rows += len(batch)
+            yield pa.table({name: columns[name] for name in _TYPES})
 
 
 def _numbered(files: Sequence[RatingFile]) -> dict[str, list[str]]:
@@ -340,13 +305,9 @@ def _numbered(files: Sequence[RatingFile]) -> dict[str, list[str]]:
     whole = pa.concat_tables([file.table for file in files]).unify_dictionaries()
     for key in IDS:
         column = whole.column(key).combine_chunks()
-        texts = column.dictionary
-        order = pc.sort_indices(texts).to_numpy()
-        number = np.empty(len(texts), np.int32)
-        number[order] = np.arange(len(texts), dtype=np.int32)
-        names[key] = texts.take(pa.array(order)).to_pylist()
-        numbers = to_arrow(number[column.indices.to_numpy()])
-        whole = whole.set_column(whole.column_names.index(key), key, numbers)
+        texts = column.dictionary.take(pc.sort_indices(column.dictionary))
+        numbers = pc.index_in(column.dictionary, value_set=texts).take(column.indices)
+        names[key], whole = texts.to_pylist(), whole.set_column(whole.column_names.index(key), key, numbers)
     start = 0
     for file in files:
         file.table = whole.slice(start, len(file.table))
@@ -405,7 +366,7 @@ def _type_of_time(text: str) -> pa.DataType:
     return pa.timestamp("us", tz="UTC" if _ZONE.search(text) else None)
 
 
-def _whole_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _whole_times(column: pa.Array) -> pa.Array:
     """Return times as whole numbers: as they are, or dates, and seconds with a fraction, in microseconds since 1970."""
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())

@@ -174,7 +174,7 @@ def read_instances(path: Path) -> FoldedLists:
         item_count=item_count,
         item_names=None if item_names is None else tuple(map(str, item_names)),
         splits=splits,
-        repeats=_repeats(metadata, path),
+        repeats=count_repeats(path),
     )
     if len(instances.folds) % instances.repeats:
         raise DataError(f"{path}: {len(instances.folds)} folds are not those of {instances.repeats} repeats")
@@ -183,7 +183,10 @@ def read_instances(path: Path) -> FoldedLists:
 
 def count_repeats(path: Path) -> int:
     """Return the number of times that the folds of an instances file are drawn."""
-    return _repeats(read_metadata(path, "instances"), path)
+    text = read_metadata(path, "instances").get(REPEATS_KEY, "1")
+    if not re.fullmatch(r"[1-9][0-9]?", text):
+        raise DataError(f"{path}: the metadata key {REPEATS_KEY!r} should be a number from 1; make it anew")
+    return int(text)
 
 
 def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
@@ -331,13 +334,6 @@ def pairs_of_lists(split: Split, count: int | None = None, random: np.random.Gen
     topics = split.owners[places[:, 0]]
     flat = places.reshape(-1)
     return Split(topics, split.items[flat], split.relevance[flat], 2 * np.arange(len(places) + 1))
-
-
-def _repeats(metadata: Mapping[str, str], path: Path) -> int:
-    text = metadata.get(REPEATS_KEY, "1")
-    if not re.fullmatch(r"[1-9][0-9]?", text):
-        raise DataError(f"{path}: the metadata key {REPEATS_KEY!r} should be a number from 1; make it anew")
-    return int(text)
 
 
 def _single(table: pa.Table, column: str, path: Path) -> Any:

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -160,14 +160,6 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
 
 
 @dataclass(frozen=True)
-class Ratings:
-    """All ratings of a data set, of any value, sorted by topic: topic id, and dense item index."""
-
-    topic: npt.NDArray[np.int32]
-    item: Integers
-
-
-@dataclass(frozen=True)
 class RelevantPairs:
     """Relevant pairs sorted by topic, and then by item.
 
@@ -179,7 +171,8 @@ class RelevantPairs:
         item_count: number of items.
         split: the place in `SPLITS` of each pair in its fold, of which a pair may have several rows.
         topic_names: the topics' names by number, unless these are the numbers.
-        ratings: all ratings, which draws by popularity and ratio 0 need.
+        rated: the topics and items of all ratings, of any value, sorted by topic; draws by popularity and ratio 0 need
+            them.
     """
 
     topic: npt.NDArray[np.int32]
@@ -188,12 +181,12 @@ class RelevantPairs:
     item_count: int
     split: npt.NDArray[np.int8] | None = None
     topic_names: Sequence[str] | None = None
-    ratings: Ratings = Ratings(np.empty(0, np.int32), np.empty(0, np.int64))
+    rated: tuple[npt.NDArray[np.int32], Integers] = (np.empty(0, np.int32), np.empty(0, np.int64))
 
     @cached_property
     def popularity(self) -> Integers:
         """The number of ratings of each item."""
-        return np.bincount(self.ratings.item, minlength=self.item_count)
+        return np.bincount(self.rated[1], minlength=self.item_count)
 
     @property
     def folds(self) -> list[int]:
@@ -209,6 +202,12 @@ class RelevantPairs:
         """Return what the topic of a row is called."""
         topic = int(self.topic[row])
         return topic if self.topic_names is None else self.topic_names[topic]
+
+    def own_negatives(self, rows: slice) -> Integers:
+        """Return the items that the topic of these rows rated, but that are not relevant to it in any fold."""
+        topics, items = self.rated
+        start, stop = (np.searchsorted(topics, self.topic[rows.start], side) for side in ("left", "right"))
+        return np.setdiff1d(items[start:stop], self.item[rows])
 
     def of_fold(self, rows: slice, fold: int) -> tuple[Integers, npt.NDArray[np.int8]]:
         """Return the items of a topic's rows that are in a fold, and their splits."""
@@ -256,18 +255,16 @@ def sample_interactions(
                 f"{folds}: the folds were made with {key} {made_with.get(key)}, but the options have {value}: "
                 "make the folds anew"
             )
-    rated, metadata = (
-        read_table(interactions, "interactions", ["topic", "item"]),
-        read_metadata(interactions, "interactions"),
-    )
-    topic, item = (rated.column(name).to_numpy() for name in ("topic", "item"))
+    metadata = read_metadata(interactions, "interactions")
+    table = read_table(interactions, "interactions", ["topic", "item"])
+    topic, item = (table.column(name).to_numpy() for name in ("topic", "item"))
     if PARTS_KEY in metadata:
         # Files of folds may repeat some ratings.
         distinct = np.unique((topic.astype(np.int64) << 32) + item)
         topic, item = (distinct >> 32).astype(np.int32), (distinct & (2**32 - 1)).astype(np.int32)
     ids, places = np.unique(item, return_inverse=True)
     order = np.argsort(topic, kind="stable")
-    ratings = Ratings(topic[order], places[order])
+    rated = topic[order], places[order]
     item_names = json.loads(metadata[ITEM_NAMES_KEY]) if ITEM_NAMES_KEY in metadata else ids.tolist()
     topic_names = json.loads(metadata[TOPIC_NAMES_KEY]) if TOPIC_NAMES_KEY in metadata else None
     table = read_table(folds, contract).sort_by([("topic", "ascending"), ("item", "ascending")])
@@ -280,34 +277,14 @@ def sample_interactions(
         if parts_of.null_count:
             raise DataError(f"{folds}: column 'split' has other names than {', '.join(SPLITS)}; make the folds anew")
         split = parts_of.to_numpy().astype(np.int8)
-    pairs = RelevantPairs(topic, np.searchsorted(ids, item), fold, len(ids), split, topic_names, ratings)
+    pairs = RelevantPairs(topic, np.searchsorted(ids, item), fold, len(ids), split, topic_names, rated)
     left_out: dict[str, int] = {}
-    if drawing.nsr == OWN:
-        pairs, left_out["users"] = _with_own_negatives(pairs, drawing.dataset)
-        left_out["lists"] = 0
     parts = sampled_instances(pairs, drawing, left_out)
     name, nsr = sampled_name(drawing.dataset, drawing.sampling, drawing.nsr)
     origin = origin_of(interactions, "interactions", drawing.dataset)
     origin |= {REPEATS_KEY: str(pairs.repeats)} if pairs.repeats > 1 else {}
     write_instances(out, name, nsr, parts, item_count=len(ids), item_names=item_names, origin=origin, left_out=left_out)
     return left_out
-
-
-def _with_own_negatives(pairs: RelevantPairs, dataset: str) -> tuple[RelevantPairs, int]:
-    """Return the pairs of the users who rated some item that is not relevant, and the number of the others."""
-    # A pair may have several rows, one after the other.
-    is_new = np.append(True, (np.diff(pairs.topic) != 0) | (np.diff(pairs.item) != 0))
-    users, relevant = np.unique(pairs.topic[is_new], return_counts=True)
-    rated = np.searchsorted(pairs.ratings.topic, users, "right") - np.searchsorted(pairs.ratings.topic, users)
-    kept = users[rated > relevant]
-    if not len(kept):
-        raise DataError(
-            f"{dataset}: no user rated an item below the threshold, so there are no negatives at ratio {OWN}: draw some"
-        )
-    mask = np.isin(pairs.topic, kept)
-    split = None if pairs.split is None else pairs.split[mask]
-    chosen = replace(pairs, topic=pairs.topic[mask], item=pairs.item[mask], fold=pairs.fold[mask], split=split)
-    return chosen, len(users) - len(kept)
 
 
 def sampled_instances(
@@ -317,10 +294,11 @@ def sampled_instances(
 
     Negatives are drawn without replacement, NSR times as many as positives, so the splits share none; whole catalogues
     have all of them in every split. Where a fold has no pairs for validation, a share of each user's training pairs
-    becomes them. Items are in ascending order within a list, which is independent of relevance. Lists without own
-    negatives are left out, and counted in `left_out["lists"]`. Raises DataError if a user has too few items to draw
-    from, or if whole catalogues are too large for a file.
+    becomes them. Items are in ascending order within a list, which is independent of relevance. Users without own
+    negatives, and lists of others, are left out; `left_out` counts them as `users` and `lists`. Raises DataError if a
+    user has too few items to draw from, or if whole catalogues are too large for a file.
     """
+    left_out = {} if left_out is None else left_out
     starts = np.flatnonzero(np.diff(pairs.topic, prepend=pairs.topic[0] - 1))
     users = list(map(slice, starts.tolist(), [*starts[1:].tolist(), len(pairs.topic)]))
     largest = len(users) * pairs.item_count
@@ -330,6 +308,14 @@ def sampled_instances(
             f"{largest:,} items in a part, and a file holds {LARGEST_PART:,}: sample negatives (uniform or "
             "popularity), or raise min_relevant"
         )
+    if drawing.nsr == OWN:
+        kept = [rows for rows in users if len(pairs.own_negatives(rows))]
+        if not kept:
+            raise DataError(
+                f"{drawing.dataset}: no user rated an item below the threshold, so there are no negatives at ratio "
+                f"{OWN}: draw some"
+            )
+        left_out["users"], left_out["lists"], users = len(users) - len(kept), 0, kept
     for fold in pairs.folds:
         # Pairs for validation are otherwise drawn from the training pairs.
         given = pairs.split is not None and ((pairs.fold == fold) & (pairs.split == VALIDATION)).any()
@@ -355,7 +341,7 @@ def sampled_instances(
             negatives = negatives_of(rows, list(map(len, positives)), fold, pairs, drawing)
             for split, *both in zip(SPLITS, positives, negatives, strict=True):
                 items = np.concatenate(both)
-                if drawing.nsr == OWN and len(both[0]) == len(items) and left_out is not None:
+                if drawing.nsr == OWN and len(both[0]) == len(items):
                     left_out["lists"] += bool(len(items))
                 # A user without items in a split has no list there.
                 elif len(items):
@@ -395,9 +381,7 @@ def negatives_of(
 
     if drawing.nsr == OWN:
         # Dealt to the lists in proportion to their relevant items.
-        topic, ratings = int(pairs.topic[rows.start]), pairs.ratings
-        start, stop = np.searchsorted(ratings.topic, (topic, topic + 1)).tolist()
-        own = np.setdiff1d(ratings.item[start:stop], relevant)
+        own = pairs.own_negatives(rows)
         ends = np.rint(len(own) * np.cumsum(counts) / sum(counts)).astype(np.int64)
         return np.split(random("negatives").permutation(own), ends[:-1])
     relevant = np.unique(relevant)
@@ -412,8 +396,11 @@ def negatives_of(
             f"at NSR {ratio}, but only {count} of the {pairs.item_count} rated items are left: lower nsr"
         )
     if drawing.sampling == PLAIN:
+        # By their places among all candidates, so that the time does not depend on the number of items. Before the k-th
+        # relevant item lie as many candidates as it has smaller items, less k.
         places = random("negatives").choice(count, sum(needed), replace=False)
-        return np.split(other_items(places, relevant), np.cumsum(needed)[:-1])
+        before = np.searchsorted(relevant - np.arange(len(relevant)), places, side="right")
+        return np.split(places + before, np.cumsum(needed)[:-1])
 
     def drawn(sampling: str, purpose: str, candidates: Integers, needed: Sequence[int]) -> list[Integers]:
         """Return so many of the candidates for each list, without replacement."""
@@ -436,17 +423,6 @@ def negatives_of(
         left = np.setdiff1d(candidates, np.concatenate(lists[:-1]), assume_unique=True)
         lists[-1:] = drawn(test, "test-negatives", left, needed[-1:])
     return lists
-
-
-def other_items(places: Integers, relevant: Integers) -> Integers:
-    """Return the items at these places among those that are not in `relevant`, which ascend.
-
-    The time does not depend on the number of items.
-    """
-    # Before the k-th relevant item lie as many others as it has smaller items, less k.
-    before = relevant - np.arange(len(relevant))
-    items: Integers = places + np.searchsorted(before, places, side="right")
-    return items
 
 
 def weighted_draw(random: np.random.Generator, weights: npt.NDArray[np.int64], count: int) -> Integers:

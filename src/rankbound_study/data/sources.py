@@ -4,7 +4,7 @@ An archive may be repacked (the publisher ships MQ2008 as .rar, mirrors as .zip)
 the description names must have its checksum, with CRLF line ends read as LF if it says so, and a folder must hold its
 files. A file that is not an archive has its own checksum.
 
-Steps read raw data only through `RawFile`, or `PlainFiles` for somebody's own files, which make this comparison first.
+Steps read raw data only through `RawFiles`, which make this comparison first.
 """
 
 import hashlib
@@ -61,6 +61,10 @@ class RawSource:
         """Its content has checksums."""
         return bool(self.content.members or self.content.file or self.described.folder)
 
+    def checksum(self, stream: BinaryIO) -> str:
+        """Return the checksum of a stream's content, by the algorithm and the rule of line ends of its description."""
+        return checksum(stream, self.content.algorithm, any_ends=self.content.line_ends == "any")
+
 
 SOURCES: Mapping[str, RawSource] = {name: RawSource(name, known_set(name)) for name in known_names()}
 """The raw files of the data sets that the project knows."""
@@ -76,18 +80,26 @@ def find_source(name: str) -> RawSource:
 
 
 @dataclass(frozen=True)
-class RawFile:
-    """A raw file whose content has been compared with its source; every step reads raw data through it.
+class RawFiles:
+    """Raw files whose content has been compared with their source; every step reads raw data through them.
 
-    The comparison is made here, whatever the file's origin, so no step can omit it. The file itself is never changed.
+    They are one archive or one file, as it was fetched, or *plain*: somebody's own files, of which compressed ones are
+    unpacked. The comparison is made here, whatever the files' origin, so no step can omit it. The files themselves are
+    never changed.
 
     Raises SourceError, which states what was expected, what was found, and how to get the right file.
     """
 
     source: RawSource
-    path: str | os.PathLike[str]
+    paths: Sequence[Path]
 
     def __post_init__(self) -> None:
+        if self.are_plain:
+            for wanted, expected in self.source.content.members.items():
+                name = self.find(wanted)
+                with self.open(name) as stream:
+                    _require_checksum(self.source, expected, stream, f"{name}: its content")
+            return
         try:
             check_content(self.source, self.path)
         except SourceError as error:
@@ -100,9 +112,36 @@ class RawFile:
             ) from error
 
     @cached_property
+    def are_plain(self) -> bool:
+        """They are somebody's own files, and no archive."""
+        return len(self.paths) > 1 or (self.source.described.path is not None and not is_archive(self.paths[0]))
+
+    @property
+    def path(self) -> str:
+        """What they are called in messages: the only file, or the folder that holds all of them."""
+        return os.path.commonpath(self.paths)
+
+    @cached_property
     def members(self) -> Sequence[Member]:
-        """The regular files of an archive, in its order."""
+        """The regular files of an archive, in its order; plain files by their paths."""
+        if self.are_plain:
+            return [Member(path.as_posix(), path.stat().st_size, "file") for path in self.paths]
         return list_members(self.path)
+
+    def wanted(self) -> dict[str, str]:
+        """Return the names of the members to read by what the description calls them: those that it names, or the one.
+
+        Raises DataError if a member that is named is not there, or if none is named of several.
+        """
+        described = self.source.described
+        if described.wanted:
+            return {wanted: self.find(wanted) for wanted in described.wanted}
+        beside = described.groups if described.format == "lightgbm" else None
+        names = [member.name for member in self.members if beside is None or not member.name.endswith(beside)]
+        if len(names) != 1:
+            shown = ", ".join(names[:8])
+            raise DataError(f"{self.path}: it has {len(names)} files ({shown}): name those to read (files)")
+        return {PurePosixPath(names[0]).name: names[0]}
 
     def find(self, wanted: str) -> str:
         """Return the name of the one member whose path ends in `wanted`; DataError if there is none or several."""
@@ -110,73 +149,24 @@ class RawFile:
 
     def where(self, name: str) -> str:
         """Return what the member of that exact name is called in messages."""
-        return f"{self.path}: {name}"
+        return name if self.are_plain else f"{self.path}: {name}"
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Open the member of that exact name as a stream of bytes."""
-        return open_member(self.path, name)
+        return open_unpacked(name) if self.are_plain else open_member(self.path, name)
 
     def read(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield each of these members with its whole content, in that order."""
+        """Yield each of these members of an archive with its whole content, in that order."""
         return read_members(self.path, names)
 
 
-@dataclass(frozen=True)
-class PlainFiles:
-    """Files as a `RawFile` gives the members of an archive: compared with the sums of their source, if it has any.
-
-    Gzip is unpacked. Raises SourceError for other content, which names the file, the sum expected and the one found.
-    """
-
-    source: RawSource
-    paths: Sequence[Path]
-
-    def __post_init__(self) -> None:
-        for wanted, expected in self.source.content.members.items():
-            name = self.find(wanted)
-            with self.open(name) as stream:
-                require_checksum(self.source, expected, checksum_of(stream, self.source), f"{name}: its content")
-
-    @property
-    def path(self) -> str:
-        """What they are called in messages: the file, or the folder that holds all of them."""
-        return os.path.commonpath(self.paths)
-
-    @cached_property
-    def members(self) -> Sequence[Member]:
-        """The files by their paths."""
-        return [Member(path.as_posix(), path.stat().st_size, "file") for path in self.paths]
-
-    def find(self, wanted: str) -> str:
-        """Return the one path that ends in `wanted`; DataError if there is none or several."""
-        return find_member(self.members, wanted, self.path)
-
-    def where(self, name: str) -> str:
-        """Return the name, which is a path."""
-        return name
-
-    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Open the file of that path as a stream of bytes."""
-        return open_unpacked(name)
-
-
-Raw = RawFile | PlainFiles
-
-
-def raw_data(source: RawSource, paths: Sequence[Path]) -> Raw:
-    """Return what was fetched, or an archive, as a `RawFile`; somebody's own files as they lie."""
-    if len(paths) == 1 and (source.described.path is None or is_archive(paths[0])):
-        return RawFile(source, paths[0])
-    return PlainFiles(source, paths)
-
-
 @contextmanager
-def as_file(raw: Raw, name: str) -> Iterator[Path]:
+def as_file(raw: RawFiles, name: str) -> Iterator[Path]:
     """Yield a path of the file of that name; a member of an archive is unpacked to the system's folder for such files.
 
     For formats that are not read in one pass. Raises DataError if there is no room for it.
     """
-    if isinstance(raw, PlainFiles):
+    if raw.are_plain:
         yield Path(name)
         return
     with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
@@ -219,29 +209,19 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
         members = list_members(path) if source.content.members else []
         for wanted, expected in source.content.members.items():
             name = find_member(members, wanted, path)
-            require_checksum(source, expected, member_checksum(path, name, source), f"{path}: the content of {name!r}")
+            with open_member(path, name) as stream:
+                _require_checksum(source, expected, stream, f"{path}: the content of {name!r}")
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
     except DataError as error:
         raise SourceError(str(error)) from error
 
 
-def require_checksum(source: RawSource, expected: str, found: str, what: str) -> None:
-    """Raise SourceError for another checksum than that of the source; `what` names the content that has it."""
-    if found != expected:
+def _require_checksum(source: RawSource, expected: str, stream: BinaryIO, what: str) -> None:
+    """Raise SourceError for another checksum than that of the source; `what` names the content of the stream."""
+    if (found := source.checksum(stream)) != expected:
         how = f"{source.content.algorithm}{', CRLF read as LF' if source.content.line_ends == 'any' else ''}"
         raise SourceError(f"{what} is not that of {source.title}: expected {expected} ({how}), found {found}")
-
-
-def member_checksum(path: str | os.PathLike[str], name: str, source: RawSource) -> str:
-    """Return the checksum of one member, by the source's algorithm and line-end rule."""
-    with open_member(path, name) as stream:
-        return checksum_of(stream, source)
-
-
-def checksum_of(stream: BinaryIO, source: RawSource) -> str:
-    """Return the checksum of a stream's content, by the source's algorithm and line-end rule."""
-    return checksum(stream, source.content.algorithm, any_ends=source.content.line_ends == "any")
 
 
 def folder_members(members: Sequence[Member], folder: str, path: str | os.PathLike[str]) -> list[Member]:
@@ -265,12 +245,7 @@ def sum_of(lines: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def file_name(member: str) -> str:
-    """Return the last part of a member's path."""
-    return member.rpartition("/")[2]
-
-
-def require_sizes(raw: Raw, topics: int, rows: int) -> None:
+def require_sizes(raw: RawFiles, topics: int, rows: int) -> None:
     """Raise DataError if files have other numbers of topics and rows than their description states."""
     described = raw.source.described
     if (stated := described.sizes) is None or (topics, rows) == (stated.topics, stated.rows):
@@ -285,7 +260,7 @@ def require_sizes(raw: Raw, topics: int, rows: int) -> None:
 def _check_folder(folder: FolderKeys, path: str | os.PathLike[str]) -> None:
     """Raise DataError if the archive's folder does not hold the files of `folder`."""
     members = folder_members(list_members(path), folder.path, path)
-    names = [file_name(member.name) for member in members]
+    names = [PurePosixPath(member.name).name for member in members]
     where = f"{path}: folder {folder.path!r}"
     if len(names) != folder.count or sum_of(names) != folder.names:
         raise DataError(
@@ -300,6 +275,6 @@ def _check_folder(folder: FolderKeys, path: str | os.PathLike[str]) -> None:
         known = sorted(map(int, folder.editions))
         raise DataError(f"{where}: its files have {size} bytes; known editions have {known}")
     contents = read_members(path, [member.name for member in members])
-    checksum = sum_of(f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents)
-    if checksum != expected:
-        raise DataError(f"{where}: the checksum of its contents should be {expected}, found {checksum}")
+    found = sum_of(f"{hashlib.sha256(content).hexdigest()}  {PurePosixPath(name).name}" for name, content in contents)
+    if found != expected:
+        raise DataError(f"{where}: the checksum of its contents should be {expected}, found {found}")

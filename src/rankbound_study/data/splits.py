@@ -40,7 +40,6 @@ _MOST_FOLDS = 100
 
 Indices = npt.NDArray[np.int64]
 Topics = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 Path = str | os.PathLike[str]
 
 
@@ -77,17 +76,17 @@ def split_ratings(
     """
     table = read_table(interactions, "interactions")
     topic, item, rating = (table.column(name).to_numpy() for name in ("topic", "item", "rating"))
+    relevant = rating >= threshold
     # A pair in several files counts once.
     _, first = np.unique((topic.astype(np.int64) << 32) + item, return_index=True)
-    kept = keep_relevant(topic[first], rating[first], threshold, min_relevant)
-    if not kept.any():
-        _, counts = np.unique(topic[rating >= threshold], return_counts=True)
+    users, counts = np.unique(topic[first][relevant[first]], return_counts=True)
+    if not (counts >= min_relevant).any():
         most = f"the most that a user has are {counts.max()}" if len(counts) else f"the highest is {rating.max():g}"
         raise DataError(
             f"{interactions}: no user has {min_relevant} ratings of at least {threshold:g}; {most}: lower the "
             "threshold of a relevant rating, or min_relevant (5 at least)"
         )
-    relevant = np.isin(topic, np.unique(topic[first][kept])) & (rating >= threshold)
+    relevant &= np.isin(topic, users[counts >= min_relevant])
     metadata = read_metadata(interactions, "interactions")
     options: dict[str, Any] = {"dataset": dataset, "threshold": threshold, "min_relevant": min_relevant, "seed": seed}
     tables, notes, chosen = [], [], list[dict[str, Indices]]()
@@ -121,15 +120,6 @@ def split_ratings(
     contract = "interaction-splits" if chosen else "interaction-folds"
     write_table(pa.concat_tables(tables), out, contract, metadata=kept_notes)
     return notes
-
-
-def keep_relevant(topic: Topics, rating: npt.NDArray[np.float32], threshold: float, min_relevant: int) -> Mask:
-    """Return the rows with a rating of at least `threshold` whose topic has at least `min_relevant` such rows."""
-    relevant = rating >= threshold
-    topics, index = np.unique(topic, return_inverse=True)
-    counts = np.bincount(index[relevant], minlength=len(topics))
-    kept: Mask = relevant & (counts[index] >= min_relevant)
-    return kept
 
 
 def split_relevant(topic: Topics, dataset: str, seed: int, repeat: int = 0) -> npt.NDArray[np.int8]:
@@ -364,14 +354,11 @@ def split_groups(
 
 def check_no_shared_groups(faces: Faces, part: Indices, where: str) -> None:
     """Raise DataError, naming two faces, if pictures of one group are in different parts."""
-    _, group = np.unique(faces.groups, return_inverse=True)
-    lowest = np.full(group.max(initial=-1) + 1, len(SPLITS))
-    np.minimum.at(lowest, group, part)
-    stray = np.flatnonzero(part != lowest[group])
-    if len(stray):
-        one = int(stray[0])
-        other = int(np.flatnonzero((group == group[one]) & (part == lowest[group[one]]))[0])
+    order = np.lexsort((part, faces.groups))
+    differ = (np.diff(faces.groups[order]) == 0) & (np.diff(part[order]) != 0)
+    if differ.any():
+        one, other = order[int(differ.argmax()) :][:2].tolist()
         raise DataError(
-            f"{where}: {faces.names[other]} is in {SPLITS[part[other]]} and {faces.names[one]} in {SPLITS[part[one]]}, "
+            f"{where}: {faces.names[one]} is in {SPLITS[part[one]]} and {faces.names[other]} in {SPLITS[part[other]]}, "
             f"but they are near duplicates (group {faces.groups[one]}): make the folds anew"
         )

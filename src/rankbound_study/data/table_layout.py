@@ -88,26 +88,27 @@ class Inspected:
     """What files are.
 
     Attributes:
-        kind: `lists` or `interactions`.
         description: the description of the data set.
         labels: the labels or ratings in the part that was read, ascending.
         notes: what the user should know of it.
         whole: the whole of the only file was read.
         rated: the users (`topic`) and their ratings (`rating`) in that part, a row per pair.
-        unclear: what may have two meanings unless every pair is relevant, with the flags that say which.
-        counts: why the ratings may be counts, or zeros no ratings; empty if they are ratings.
+        doubts: what may have two meanings, with the flags that say which.
         plan: how the files are read, line by line.
     """
 
-    kind: str
     description: dict[str, Any]
     labels: list[float]
     notes: list[str] = field(default_factory=list)
     whole: bool = False
     rated: Any = None
-    unclear: str = ""
-    counts: str = ""
+    doubts: Sequence[str] = ()
     plan: Sequence[str] = ()
+
+    @property
+    def kind(self) -> str:
+        """`interactions` or `lists`."""
+        return "interactions" if self.description["format"] == RATINGS else "lists"
 
 
 class UnclearError(ConfigError):
@@ -141,6 +142,7 @@ class _Look:
         whole: there are no other rows.
         named: a line, or the format, names the columns.
         labels: the key of its description for labels in words, if they are.
+        notes: what the user should know of how it is read.
     """
 
     def __init__(self, path: Path, said: Said) -> None:
@@ -215,17 +217,23 @@ class _Look:
 
     def roles(self) -> dict[str, str]:
         """Return the columns by what they are; of `relevance`, `rating` and `count`, those that there are."""
-        flags = {
-            role: self._column(role, value)
-            for role in ("topic", "item", "relevance", "timestamp")
-            if (value := getattr(self.said, role)) is not None
-        }
+        columns, flags = self.texts.columns, dict[str, str]()
+        for role in ("topic", "item", "relevance", "timestamp"):
+            # By its name, or by its number.
+            if (value := getattr(self.said, role)) is None or value in columns:
+                flags |= {} if value is None else {role: value}
+            elif value.isascii() and value.isdigit() and 1 <= int(value) <= len(columns):
+                flags[role] = columns[int(value) - 1]
+            else:
+                shown = shortened(", ".join(columns), LONGEST_VALUE)
+                expected = f"expected one of {shown}, or a number from 1"
+                raise self._unclear(f"--{role} {value}: there is no such column; {expected}")
         if not self.named:
             return flags or self._usual_order()
         taken, roles, chosen = set(flags.values()), dict(flags), "relevance" in flags
         doubts = []
         for role in _STEMS:
-            names = [name for name in self.texts.columns if name not in taken and _is_named(name, role)]
+            names = [name for name in columns if name not in taken and _is_named(name, role)]
             names = [name for name in names if _letters(name) == role] or names
             with_id = [name for name in names if _letters(name).endswith("id")]
             names = with_id if len(with_id) == 1 and len(names) == 2 and role in ("topic", "item") else names
@@ -243,16 +251,6 @@ class _Look:
         if doubts:
             raise self._unclear(f"several columns may be one thing. Say which: {'; '.join(doubts)}")
         return roles
-
-    def _column(self, role: str, value: str) -> str:
-        """Return the column that a flag names, by its name or by its number."""
-        names = self.texts.columns
-        if value in names:
-            return value
-        if value.isascii() and value.isdigit() and 1 <= int(value) <= len(names):
-            return str(names[int(value) - 1])
-        shown = shortened(", ".join(names), LONGEST_VALUE)
-        raise self._unclear(f"--{role} {value}: there is no such column; expected one of {shown}, or a number from 1")
 
     def _usual_order(self) -> dict[str, str]:
         """Return the roles of columns without names: user, item, rating and time, as MovieLens' older editions."""
@@ -337,7 +335,7 @@ class _Look:
         """Return how the table is read, and the first rows of the columns as they are read."""
         rows = quantity(len(self.texts), "row")
         size = f"{rows}, the whole file" if self.whole else f"the first {rows} of the file"
-        how = "parquet, which names the columns"
+        how = f"{'parquet' if self.path.suffix == '.parquet' else 'JSON lines'}, which names the columns"
         if self.layout:
             names = "the first line names them" if self.named else "no line names them: they have numbers from 1"
             encoding = f", in {self.layout['encoding']}" if self.layout["encoding"] != UTF_8 else ""
@@ -363,6 +361,7 @@ class _Look:
             raise ConfigError(f"{where} has no values; expected numbers")
         if self.said.labels:
             labels = list(self.said.labels)
+            self.notes.append(f"labels are {', '.join(f'{word} = {grade}' for grade, word in enumerate(labels))}")
             unknown = known.filter(~known.is_in(labels))
             if len(unknown):
                 raise ConfigError(f"{where} holds {unknown[0]!r}, which is none of --labels {','.join(labels)}")
@@ -391,33 +390,37 @@ class _Look:
 def _judged(look: _Look, roles: Mapping[str, str]) -> Inspected:
     """Return the description of a table of judged items."""
     columns = {role: roles[role] for role in _JUDGED_ROLES if role in roles}
+    described: dict[str, Any] = {"format": TABLE, "path": str(look.path), "columns": columns}
+    described |= {**look.labels, "random_parts": PARTS}
     labels = look.frame[columns["relevance"]]
     is_boolean = labels.dtype == pl.Boolean and look.said.labels is None
     numbers = labels.cast(pl.Float64) if is_boolean else look.values(columns["relevance"])
-    described: dict[str, Any] = {"format": TABLE, "path": str(look.path), "columns": columns}
-    described |= {**look.labels, "random_parts": PARTS}
     features, left_out = look.features(roles)
     shown = printable(shortened(", ".join(features), LONGEST_VALUE)) or "missing"
-    notes = [*look.notes, *_taken(columns), *_graded(look.labels), f"the features are {shown}"]
+    notes = [*look.notes, *_taken(columns), f"the features are {shown}"]
     notes += [f"left out, unless `features` names them, are {listed(left_out)}"] if left_out else []
     plan = look.plan(columns, f", {quantity(look.texts[columns['topic']].n_unique(), 'topic')}")
-    return Inspected("lists", described, _finite(numbers), notes, look.whole, plan=plan)
+    return Inspected(described, _finite(numbers), notes, look.whole, plan=plan)
 
 
 def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
     """Return the description of ratings."""
+    said, unread, doubts = look.said, list[str](), list[str]()
     rating = next((roles[role] for role in ("relevance", "rating", "count") if role in roles), None)
+    if rating is not None and said.threshold == ANY:
+        unread.append(f"the column {rating!r} is not read: every pair of a user and an item is relevant")
+        rating = None
+    elif rating is None:
+        unread.append("there is no rating: every pair is relevant")
     known = {"topic": roles["topic"], "item": roles["item"], "rating": rating, "timestamp": roles.get("timestamp")}
     columns = {role: name for role, name in known.items() if name is not None}
-    unread = []
     first = next(iter(look.texts[columns["timestamp"]]), None) if "timestamp" in columns else None
     # An empty value is left to the conversion.
     if first is not None and not is_number(first) and not _DATE.match(first):
         name = columns.pop("timestamp")
-        if look.said.timestamp is not None:
+        if said.timestamp is not None:
             raise ConfigError(f"{look.path}: --timestamp {name}: found {first!r}, expected for times {TIMES}")
         unread.append(f"the column {name!r} is not read: {first!r} is no time (times are {TIMES})")
-    notes = [*look.notes, *(_taken(columns) if look.named or look.said.topic else []), *unread]
     usual = {"separator": ",", "header": True, "encoding": UTF_8}
     unusual = {key: value for key, value in look.layout.items() if value != usual[key]}
     described: dict[str, Any] = {"format": RATINGS, "path": str(look.path), **unusual}
@@ -425,34 +428,30 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
     names = pl.concat([pairs["topic"], pairs["item"]]).drop_nulls()
     if not (names.str.contains(_WHOLE).all() and (names.cast(pl.Int64).abs() < 2**31).all()):
         described["ids"] = TEXTS
-        notes.append("users or items are not whole numbers below 2,147,483,648, so both are read as texts")
-    rated, why, repeats = pairs.with_columns(pl.lit(1.0).alias("rating")), "", look.said.repeats
-    if rating is not None and look.said.threshold != ANY:
-        described |= look.labels
-        notes += _graded(look.labels)
-        rated = pairs.with_columns(look.values(rating).alias("rating"))
-    twice = pairs.is_duplicated()
-    unclear = ""
-    if twice.any() and rating is not None and repeats is None:
+        unread.append("users or items are not whole numbers below 2,147,483,648, so both are read as texts")
+    described |= look.labels if rating is not None else {}
+    rated = pairs.with_columns(rating=pl.lit(1.0) if rating is None else look.values(rating))
+    twice, repeats = pairs.is_duplicated(), said.repeats
+    if twice.any() and repeats is None and rating is not None:
         user, item = pairs.filter(twice).row(0)
-        unclear = (
+        doubts.append(
             f"user {user} rates item {item} more than once, and {int(twice.sum()):,} of {len(pairs):,} rows have the "
             f"user and the item of others. Say which rating counts: --repeats {' or --repeats '.join(REPEATS)} (last: "
             "by time, if there are times)"
         )
     elif twice.any() and repeats is None:
         repeats = SUM
-        notes.append("rows with the same user and item are one pair, whose rating is their number")
+        unread.append("rows with the same user and item are one pair, whose rating is their number")
     if repeats is not None:
         described["repeats"] = repeats
         several = pl.col("rating")
         merged = {LAST: several.last(), HIGHEST: several.max(), SUM: several.sum()}[repeats]
         rated = rated.group_by("topic", "item", maintain_order=True).agg(merged)
-    labels = _finite(rated["rating"])
-    if rating is None:
-        notes.append("there is no rating: every pair is relevant")
-    elif "labels" not in described:
-        why = _why_counts(rated["rating"], labels, rating)
+    if not (labels := _finite(rated["rating"])):
+        what = "rows" if rating is None else f"finite numbers in the column {rating!r}"
+        raise ConfigError(f"{look.path}: there are no {what}; expected a row for each pair of a user and an item")
+    if rating is not None and said.labels is None and said.threshold is None:
+        doubts += _doubt_of_counts(rated["rating"], labels, rating)
     values = ""
     if len(labels) > 1:
         median: Any = rated["rating"].median()
@@ -460,30 +459,37 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
     users, items = rated["topic"].n_unique(), rated["item"].n_unique()
     plan = look.plan(columns, f": {quantity(users, 'user')}, {quantity(items, 'item')}{values}")
     described["columns"] = columns
-    rated = rated.select("topic", "rating")
-    return Inspected("interactions", described, labels, notes, look.whole, rated, unclear, why, plan)
+    notes = [*look.notes, *(_taken(columns) if look.named or said.topic else []), *unread]
+    return Inspected(described, labels, notes, look.whole, rated.select("topic", "rating"), doubts, plan)
 
 
-def _why_counts(ratings: Any, labels: Sequence[float], name: str) -> str:
-    """Say why the numbers of a column may be counts (of plays, purchases, hours) and no ratings; empty if they are not.
+def _doubt_of_counts(ratings: Any, labels: Sequence[float], name: str) -> list[str]:
+    """Say why the numbers of a column may be counts (of plays, purchases, hours) and no ratings, if they may be.
 
     Ratings have a scale, whose upper quarter is used; counts are skewed, so that hardly any lies there. Where most
     are 0, that may be the lowest rating, or say that there is none.
     """
     if len(labels) < 2:
-        return ""
-    zeros = float((ratings == 0).mean())
-    if labels[0] == 0 and len(labels) > 2 and zeros > MOST_ZEROS:
-        return f"{zeros:.0%} of the column {name!r} are 0, which may be the lowest rating, or say that there is none"
+        return []
+    zeros, median = float((ratings == 0).mean()), ratings.median()
     top = (ratings >= upper_quarter(labels)).mean()
     on_a_scale = labels[-1] <= LARGEST_RATING and (len(labels) <= FEW_RATINGS or top >= FEWEST_AT_TOP)
-    if on_a_scale and not _is_named(name, "count"):
-        return ""
-    return (
-        f"the column {name!r} holds {labels[0]:,g} to {labels[-1]:,g}, median {ratings.median():,g}, and "
-        f"{top:.1%} lie in the upper quarter of that range: these may be counts (of plays, clicks, purchases, hours) "
-        "or ratings on a scale"
-    )
+    if labels[0] == 0 and len(labels) > 2 and zeros > MOST_ZEROS:
+        why = f"{zeros:.0%} of the column {name!r} are 0, which may be the lowest rating, or say that there is none"
+    elif on_a_scale and not _is_named(name, "count"):
+        return []
+    else:
+        why = (
+            f"the column {name!r} holds {labels[0]:,g} to {labels[-1]:,g}, median {median:,g}, and "
+            f"{top:.1%} lie in the upper quarter of that range: these may be counts (of plays, clicks, purchases, "
+            "hours) or ratings on a scale"
+        )
+    example = f"{median:g}" if f"{median:g}" != "0" else "1"
+    return [
+        f"{why}. Say which: --threshold any if every pair of a user and an item is relevant, whatever its number; "
+        f"--threshold {example} (say) if it is relevant from that count or rating on, and irrelevant below; "
+        "--threshold q0.8 if the upper fifth is relevant"
+    ]
 
 
 def upper_quarter(labels: Sequence[float]) -> float:
@@ -507,10 +513,6 @@ def _letters(name: str) -> str:
 def _is_named(name: str, role: str, stems: Sequence[str] | None = None) -> bool:
     letters, stems = _letters(name), stems or (*_STEMS[role], *map(_letters, chain(*OTHER_NAMES.get(role, ()))))
     return letters in stems or (role in ("topic", "item") and letters.endswith("id") and letters[:-2] in stems)
-
-
-def _graded(key: Mapping[str, Sequence[str]]) -> list[str]:
-    return [f"labels are {', '.join(f'{word} = {grade}' for grade, word in enumerate(of))}" for of in key.values()]
 
 
 def _taken(columns: Mapping[str, str]) -> list[str]:

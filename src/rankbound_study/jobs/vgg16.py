@@ -19,7 +19,7 @@ from rankbound.io.models import read_tensors, write_tensors
 from rankbound.texts import derive_seed
 from rankbound_study.data.contracts import open_writer, origin, strings_to_arrow, to_arrow
 from rankbound_study.data.images import read_faces, read_pixels
-from rankbound_study.data.sources import RawFile, find_source
+from rankbound_study.data.sources import RawFiles, find_source
 from rankbound_study.jobs.running import device_of, use_fixed_algorithms
 from rankbound_study.vocabulary import VGG16_FILE
 
@@ -140,7 +140,7 @@ def weights(source: str, raw: Path | None, out: Path, seed: int) -> None:
     elif raw is None:
         raise ConfigError("vgg16 needs --raw: the file that `python -m rankbound_study download vgg16` saved")
     else:
-        convert_weights(RawFile(find_source("vgg16"), raw), out)
+        convert_weights(RawFiles(find_source("vgg16"), [raw]), out)
 
 
 def generate_weights(out: Path, seed: int) -> None:
@@ -153,11 +153,11 @@ def generate_weights(out: Path, seed: int) -> None:
     write_tensors(weights, out, SYNTHETIC)
 
 
-def convert_weights(raw: RawFile, out: Path) -> None:
+def convert_weights(raw: RawFiles, out: Path) -> None:
     """Write the weights of torchvision's `vgg16-397923af.pth` to the safetensors file `out`.
 
     The publisher ships a pickle, which can run any code when it is read. So its SHA-256 is compared first (by
-    `RawFile`); then torch's restricted reader (`weights_only=True`) builds only tensors and plain containers, and
+    `RawFiles`); then torch's restricted reader (`weights_only=True`) builds only tensors and plain containers, and
     refuses everything else. The result, after a check of names and shapes, is written in a format that holds only
     numbers; nothing reads the pickle again.
 
