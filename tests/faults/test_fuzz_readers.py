@@ -215,7 +215,10 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     ("text", "message"),
     [
         (BOMB, rf"study\.yaml, line \d+: \d+ values, counting repeated aliases; expected at most {LARGEST_CONFIG}"),
-        ("study: &a\n  b: *a\n", r"study\.yaml, line 1: a value contains itself through an alias"),
+        (
+            "study: &a\n  b: *a\n",
+            r"study\.yaml is nested too deeply for a configuration, or contains itself through an alias",
+        ),
         ("[" * 5000, r"study\.yaml (is nested too deeply|is not valid YAML)"),
         ("study: 2026-13-45\n", r"study\.yaml, line 1: a value that YAML cannot read"),
         (f"seeds:\n  - 1\n  - {'9' * 5000}\n", r"study\.yaml, line 3: a value that YAML cannot read"),
