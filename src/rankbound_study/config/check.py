@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from rankbound.errors import ConfigError
 from rankbound.texts import quantity
-from rankbound_study.config.sections.base import KeyPath, explained, key_text
+from rankbound_study.config.sections.base import KeyPath, explained, key_text, named
 from rankbound_study.config.sections.configuration import Configuration
 
 LARGEST_CONFIG = 100_000
@@ -51,9 +51,8 @@ def check_config(
         checked = Configuration.model_validate(config, context={"figures": list(figures), "tables": list(tables)})
     except ValidationError as error:
         found = list(explained(error, config, Configuration))
-        problems += [lines.locate(path) + text for path, text in found]
-        lacks_keys = any(len(path) == 1 and path[0] not in config for path, _ in found)
-        if lacks_keys and files and all(file.name != BASE for file in files):
+        problems += [f"{lines.locate(path)}{named(path)} {text}" for path, text in found]
+        if any(not path for path, _ in found) and files and all(file.name != BASE for file in files):
             named_files = " ".join(map(str, files))
             advice = [f"a file that changes some keys is named after {BASE}, which has all: {BASE} {named_files}"]
     if problems:

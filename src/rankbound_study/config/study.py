@@ -308,11 +308,7 @@ class Study:
         """Return a job of the bounded half, with the settings of a variant merged over the usual ones."""
         config, training = self.config, self.config.training[instances.source]
         changes = variant.changes.given() if variant else {}
-        stated = changes.pop("model", {})
-        model = {**training.model.given(), **stated}
-        if model["name"] != training.model.name:
-            # Another model replaces the usual one.
-            model = stated
+        model = training.model_with(changes.pop("model", {}))
         merged = {**training.given("model", "learning_rate"), "optimiser": "adam", "temperature": config.temperature}
         merged |= {"learning_rate": training.learning_rate[protocol]} if protocol in training.learning_rate else {}
         merged |= changes
