@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from rankbound.texts import split_text
 from rankbound_study.config.data_sets import OWN, SYNTHETIC, THESIS, Instances, converted_path, features_path
-from rankbound_study.config.job import Settings, TrainingJob
+from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.configuration import OF_TRAINER, ComparisonKeys, Configuration, Variant
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, SourceKeys
 from rankbound_study.config.sections.description import DescriptionKeys, known_set
@@ -326,7 +326,6 @@ class Study:
                 "folds": variant.folds if variant else config.folds,
                 "seeds": variant.seeds if variant else config.seeds[protocol],
                 **({"crossed": False} if variant and not variant.crossed else {}),
-                "settings": {name: merged.pop(name) for name in Settings.model_fields if name in merged},
                 **merged,
             }
         )
@@ -360,17 +359,9 @@ class Study:
         ]
         return {file: list(instances) if file.kind else alike for file, instances in readers.items()}
 
-    def data_files(self) -> list[str]:
-        """Return the files of the target `data`."""
-        return list(dict.fromkeys(one.path for one in self.instances.values()))
-
     def own_negatives(self) -> list[str]:
         """Return the instances whose lists have the user's own negatives, which not every user has."""
         return [one.path for one in self.instances.values() if one.data_set.nsr == OWN]
-
-    def distribution_files(self) -> list[str]:
-        """Return the files of the target `tables`."""
-        return [file.path for file in self.distributions]
 
     @cached_property
     def collected(self) -> dict[str, Collected]:
@@ -396,10 +387,6 @@ class Study:
         """Return the tables of all the experiments' runs, epochs and rates."""
         names = ("experiments", "experiment_epochs", "experiment_rates") if self.experiments else ()
         return [f"<results>/{name}.parquet" for name in names]
-
-    def table_files(self) -> list[str]:
-        """Return the tables as CSV files."""
-        return [f"<results>/tables/{name}.csv" for name in self.config.tables]
 
     def _data_requests(self) -> Iterator[tuple[str, Request]]:
         for name, section in self.sources.items():
