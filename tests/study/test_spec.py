@@ -154,7 +154,7 @@ def test_functions_of_rules_look_up_what_is_requested(config: Config) -> None:
     assert (
         steps.flags(output)(names, files) == "--lists data/lists/mq2008.parquet --distributions 'a folder/AP.parquet'"
     )
-    assert steps.option("<data>/features/aaf-vgg16.parquet", "side")(names) == 224
+    assert steps.plain_flags("<data>/features/aaf-vgg16.parquet")(names) == "--side 224"
     with pytest.raises(ConfigError, match=r"honest/mq2008-label7/mlp/AP/none\.parquet is made by no step of this conf"):
         steps.inputs(output)(SimpleNamespace(instances="mq2008-label7", bounding="none"))
     demo = Study.of(merged([ROOT / "profiles/demo/study.yaml"]))

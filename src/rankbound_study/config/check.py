@@ -133,7 +133,7 @@ class ConfigLines:
             content = self._read(file)
             if not isinstance(content, dict):
                 raise ConfigError(f"{file} holds no keys: expected lines such as `study: thesis`")
-            _merge(self.content, content)
+            merge(self.content, content)
 
     def locate(self, path: KeyPath) -> str:
         """Return the place of a key, or of the nearest section around it, as "config.yaml, line 3: "."""
@@ -206,9 +206,10 @@ def _value_of(node: Any, file: Path) -> Any:
         raise ConfigError(f"{_place(node, file)}: a value that YAML cannot read: {error}") from error
 
 
-def _merge(config: dict[str, Any], update: dict[str, Any]) -> None:
+def merge(config: dict[str, Any], update: dict[str, Any]) -> None:
+    """Merge a configuration into another one, key by key."""
     for key, value in update.items():
         if isinstance(value, dict) and isinstance(config.get(key), dict):
-            _merge(config[key], value)
+            merge(config[key], value)
         else:
             config[key] = value

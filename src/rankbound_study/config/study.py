@@ -22,7 +22,7 @@ from rankbound_study.config.data_sets import OWN, SYNTHETIC, THESIS, Instances, 
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.configuration import OF_TRAINER, ComparisonKeys, Configuration, Variant
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, SourceKeys
-from rankbound_study.config.sections.description import DescriptionKeys, known_set
+from rankbound_study.config.sections.description import DescriptionKeys, known_sets
 from rankbound_study.vocabulary import (
     BEST_FEATURE,
     BOOSTED_TREES,
@@ -209,7 +209,7 @@ class Study:
 
     def described(self, source: str) -> DescriptionKeys:
         """Return what a data set is that is not generated."""
-        return self.sources[source].described(source) or known_set(source)
+        return self.sources[source].described(source) or known_sets()[source]
 
     def converted_path(self, source: str) -> str:
         """Return the parquet file of a data set."""

@@ -24,8 +24,7 @@ from rankbound_study.config.sections.description import (
     ContentKeys,
     DescriptionKeys,
     FolderKeys,
-    known_names,
-    known_set,
+    known_sets,
 )
 from rankbound_study.data.archives import (
     ARCHIVE_STARTS,
@@ -62,7 +61,7 @@ class RawSource:
         return bool(self.content.members or self.content.file or self.described.folder)
 
 
-SOURCES: Mapping[str, RawSource] = {name: RawSource(name, known_set(name)) for name in known_names()}
+SOURCES: Mapping[str, RawSource] = {name: RawSource(name, described) for name, described in known_sets().items()}
 """The raw files of the data sets that the project knows."""
 
 

@@ -51,8 +51,7 @@ from rankbound_study.config.sections.description import (
     ORDINARY_FOLDS,
     RATINGS,
     DescriptionKeys,
-    known_names,
-    known_set,
+    known_sets,
 )
 
 LARGEST_SPREAD = 3.0
@@ -126,13 +125,13 @@ class SourceKeys(Keys):
             return
         if self.size is not None:
             yield ("size",), f"is for generated data, whose names start with {SYNTHETIC}"
-        if name in known_names():
+        if name in known_sets():
             if self.source is not None:
                 yield ("source",), f"is set, but the project knows {name}: give data of your own another name"
             if self.archive is None:
                 yield (), f"needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
         elif self.source is None:
-            known = listed([one for one in known_names() if known_set(one).format in self.formats])
+            known = listed([one for one, keys in known_sets().items() if keys.format in self.formats])
             yield (), f"is not known (known are {known}): describe it under source, as docs/data.md says"
         elif (self.source.path is None) == (self.archive is None):
             found = "has an archive beside" if self.archive else "has neither an archive nor"
@@ -152,7 +151,7 @@ class SourceKeys(Keys):
 
     def described(self, name: str) -> DescriptionKeys | None:
         """Return the description of the data set of that name; None for generated data."""
-        return self.source or (known_set(name) if name in known_names() else None)
+        return self.source or known_sets().get(name)
 
 
 STAND_IN = f"{SYNTHETIC}movielens"

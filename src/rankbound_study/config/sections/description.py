@@ -275,23 +275,13 @@ FOLDER = Path(__file__).parents[1] / "known"
 
 
 @cache
-def known_names() -> tuple[str, ...]:
-    """Return the names of the data sets that the library's table or a file in the folder `known` describes."""
-    return tuple(sorted(_known()))
-
-
-@cache
-def known_set(name: str) -> DescriptionKeys:
-    """Return the description of a data set of that name."""
-    return DescriptionKeys.model_validate(_known()[name])
-
-
-@cache
-def _known() -> Mapping[str, Any]:
+def known_sets() -> Mapping[str, DescriptionKeys]:
+    """Return the data sets that the library's table or a file in the folder `known` describes, by name, sorted."""
     import tomllib
     from importlib.resources import files
 
     import yaml  # type: ignore[import-untyped]
 
     public = tomllib.loads(files("rankbound").joinpath("datasets.toml").read_text("utf-8"))
-    return public | {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in FOLDER.glob("*.yaml")}
+    known = public | {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in FOLDER.glob("*.yaml")}
+    return {name: DescriptionKeys.model_validate(known[name]) for name in sorted(known)}
