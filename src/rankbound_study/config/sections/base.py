@@ -91,6 +91,11 @@ def nearest(found: Any, allowed: Sequence[str]) -> str:
     return f": did you mean {by_small_letters[close[0]]}?" if close else ""
 
 
+def undefined(name: str, defined: Iterable[str], by: str = "nothing defines") -> str:
+    """Return what is wrong with a name that nothing, or none of some sections, defines."""
+    return f"is {name!r}, which {by}{nearest(name, list(defined))}"
+
+
 def shown(value: Any) -> str:
     """Return a value as JSON, or with its type if JSON has no such values, cut if it is long."""
     if not isinstance(value, str | int | float | list | dict | None):

@@ -46,6 +46,7 @@ from rankbound_study.config.sections.base import (
     optional,
     problem,
     shown,
+    undefined,
     within,
 )
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys, SourceKeys
@@ -172,7 +173,7 @@ class ComparisonKeys(Keys):
         for position, name in enumerate(self.datasets):
             where = ("datasets", position)
             if name not in defined:
-                yield where, f"is {name!r}, which nothing defines{nearest(name, list(defined))}"
+                yield where, undefined(name, defined)
                 continue
             instances = defined[name]
             if instances.data_set.sampled:
@@ -180,9 +181,6 @@ class ComparisonKeys(Keys):
             if moved and (instances.kind != "images" or instances.features):
                 yield ("methods", moved[0]), f"has the setting shift, which moves pictures: {name} has no pixels"
             if instances.kind == "images":
-                there = images[instances.source].folds
-                if max(self.folds) > there:
-                    yield ("folds",), f"has {max(self.folds)}, but images.{instances.source} makes {there}"
                 if instances.features and images[instances.source].vgg16_side is None:
                     yield where, f"is {name!r}, which needs images.{instances.source}.vgg16_side"
                 continue
@@ -227,9 +225,7 @@ ModelOptions = Annotated[dict[str, Any], BeforeValidator(lambda value: value, js
 class VariantKeys(models.TrainerSettings):
     """Changed settings of the trainings."""
 
-    model: (
-        Annotated[dict[str, Any], BeforeValidator(lambda value: value, json_schema_input_type=models.Bounded)] | None
-    ) = optional("Options of the model, or another one by its name, with all of its options")
+    model: ModelOptions | None = optional("Options of the model, or another one by its name, with all of its options")
     temperature: Rate | None = optional("Temperature of the sigmoid in a smooth rank")
     distributions: Annotated[str, allowed(*METHODS)] | None = optional(
         "How the score distributions of the distribution bounding are made (absent: as usual)"
@@ -367,8 +363,7 @@ class ExperimentKeys(Keys):
         for position, dataset in enumerate(self.datasets):
             where = ("datasets", position)
             if dataset not in defined:
-                hint = f"{nearest(dataset, list(defined))} (or leave {name} out of `experiment`)"
-                yield where, f"is {dataset!r}, which nothing defines{hint}"
+                yield where, f"{undefined(dataset, defined)} (or leave {name} out of `experiment`)"
             elif (source := defined[dataset].source) not in config.training:
                 trained = listed(list(config.training)) or "none"
                 yield where, f"is {dataset!r}, but training has no entry for {source!r} (it has {trained})"
@@ -510,8 +505,7 @@ class Configuration(Keys):
                     yield ("distributions", "method"), f"has no method for the protocol {protocol}: add it"
         defined = [*self.interactions, *self.lists]
         for name in [name for name in self.distributions.datasets if name not in defined]:
-            hint = nearest(name, defined)
-            yield ("distributions", "datasets", name), f"is not defined under interactions or lists{hint}"
+            yield ("distributions", "datasets", name), undefined(name, defined, "interactions and lists do not define")
 
     @property
     def sources(self) -> dict[str, Mapping[str, SourceKeys]]:
@@ -538,23 +532,20 @@ class Configuration(Keys):
     def _chosen_experiments(self) -> list[str]:
         return list(self.experiments) if self.experiment is None else self.experiment
 
-    def _fold_count(self, name: str) -> int | None:
-        """Return the number of folds of a data set of ratings or judged lists; None if nothing defines it."""
-        keys = self.interactions.get(name) or self.lists.get(name)
-        return keys.n_folds(name) if keys else None
-
     def _for_all_protocols(self, path: KeyPath, what: str, section: Mapping[str, object]) -> Iterator[Problem]:
         for protocol in [protocol for protocol in self.protocols if protocol not in section]:
             yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"
 
     def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
         """Check a data set of the bounded half."""
-        defined = [name for entries in self.sources.values() for name in entries]
-        if name not in defined:
-            yield where, f"is {name!r}, which neither interactions nor lists defines{nearest(name, defined)}"
-        elif name in self.images:
+        defined: dict[str, SourceKeys] = {**self.interactions, **self.lists}
+        if name in self.images:
             yield where, f"is {name!r}, which has pictures: name it in a comparison instead"
-        elif name not in self.training:
+            return
+        if name not in defined:
+            yield where, undefined(name, defined, "interactions and lists do not define")
+            return
+        if name not in self.training:
             trained = listed(list(self.training)) or "none"
             yield ("training",), f"has no entry for the data set {name!r} (it has {trained})"
         else:
@@ -564,8 +555,7 @@ class Configuration(Keys):
                 yield path, "is matrix-factorization: it learns items that recur between topics; judged lists need mlp"
             if name in self.interactions and training.model.name == "mlp":
                 yield path, "is mlp: it reads features, and ratings have none; use matrix-factorization"
-        there = self._fold_count(name)
-        if there is not None and max(self.folds) > there:
+        if max(self.folds) > (there := defined[name].n_folds(name)):
             yield ("folds",), f"has {max(self.folds)}, but {name} has {there}"
         sized = [bounding for bounding in self.boundings if needs_distributions(bounding)]
         if sized and name in self.lists and GRADED in self.lists[name].thresholds:
@@ -581,16 +571,15 @@ class Configuration(Keys):
         taken, shown_first = dict[tuple[str, str], str](), dict[tuple[str, str | None], str]()
         for name in dict.fromkeys((*running, *self.comparisons)):
             if name not in self.comparisons:
-                hint = nearest(name, list(self.comparisons))
-                yield ("compare", running.index(name)), f"is {name!r}, which comparisons does not define{hint}"
+                yield ("compare", running.index(name)), undefined(name, self.comparisons, "comparisons do not define")
                 continue
             section, where = self.comparisons[name], ("comparisons", name)
             yield from within(where, section.data_problems(self.instances, self.images))
             for position, dataset in enumerate(section.datasets):
                 if (instances := self.instances.get(dataset)) is None:
                     continue
-                there = self._fold_count(instances.source)
-                if there is not None and max(section.folds) > there:
+                there = self.sources[instances.kind][instances.source].n_folds(instances.source)
+                if max(section.folds) > there:
                     yield (*where, "folds"), f"has {max(section.folds)}, but {dataset} has {there}"
                 for method, base, _, _ in section.trained():
                     if (other := taken.setdefault((dataset, method), name)) != name:
@@ -619,5 +608,4 @@ class Configuration(Keys):
                 problems = self.experiments[name].study_problems(name, self, self.instances)
                 yield from within(("experiments", name), problems)
             else:
-                hint = nearest(name, list(self.experiments))
-                yield ("experiment", position), f"is {name!r}, which experiments does not define{hint}"
+                yield ("experiment", position), undefined(name, self.experiments, "experiments do not define")

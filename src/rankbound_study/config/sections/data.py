@@ -266,6 +266,10 @@ class ImageKeys(SourceKeys):
         None, ge=32, le=4096, description="Side of VGG16's input pictures (224 as published)"
     )
 
+    def n_folds(self, name: str) -> int:
+        """Return the number of splits."""
+        return self.folds
+
     def instances(self, name: str) -> Iterator[Instances]:
         """Yield its pairs with pixels, and with a network's features."""
         options = {"above": self.above, "seed": self.seed}
