@@ -67,8 +67,8 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Conf
     assert len(study.runs) == 150
     assert len(set(study.collected["published"].runs)) == 75 + 5
     assert {run("published", "movielens-nsr2", "nRBP", "distribution"), run("honest", names[4])} < study.requests.keys()
-    kinds = ("-sampled", "", "-tilt4")  # of the published protocol, the honest one, and an experiment
-    assert list(study.distributions) == [(loss, kind) for kind in kinds for loss in config["losses"]]
+    kinds = (("sampled", ""), ("", ""), ("", "4"))  # of the published protocol, the honest one, and an experiment
+    assert list(study.distributions) == [(loss, *kind) for kind in kinds for loss in config["losses"]]
 
 
 def test_each_axis_multiplies_and_what_nothing_uses_is_not_asked_for(config: Config) -> None:
@@ -214,10 +214,10 @@ def test_what_an_experiment_alone_reads_is_made(config: Config) -> None:
     config |= {"datasets": ["mq2008"], "boundings": ["none"], "compare": [], "experiment": ["gains"]}
     study, lists = Study.of(config), "<data>/instances/movielens-nsr3.parquet"
     # With all data sets whose method it is, whatever their boundings.
-    tabulated = study.distributions[DistributionFile("nDCG", "")]
+    tabulated = study.distributions[DistributionFile("nDCG")]
     assert lists in tabulated
     assert set(tabulated) == {one.path for one in study.instances.values()} == {*tabulated} & study.requests.keys()
-    assert list(study.distributions) == [(loss, "") for loss in ("nDCG", "AP", "nRBP")]
+    assert list(study.distributions) == [(loss, "", "") for loss in ("nDCG", "AP", "nRBP")]
     ratios = Study.of({**config, "experiment": ["ratios"]})
     job = next(run for run in ratios.experiments if run.place == "honest@ratios-at1").request
     assert (job.key(1, 0)["nsr_train"], job.key(1, 0)["nsr_test"]) == (3, 1)
@@ -235,14 +235,14 @@ def test_trainings_read_distributions_of_their_method(
 ) -> None:
     config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"], **experiments}
     study = Study.of(config | {"distributions": config["distributions"] | changes})
-    assert list(study.distributions) == [("AP", kind) for kind in kinds]
+    assert [file.path for file in study.distributions] == [f"{DISTRIBUTIONS}/AP{kind}.parquet" for kind in kinds]
     for (place, instances), kind in ((name.split(), kind) for name, kind in read.items()):
         path = run(place, instances, bounding="distribution")
         assert study.requests[path].inputs["distributions"] == f"{DISTRIBUTIONS}/AP{kind}.parquet"
         assert study.requests[path.replace("/distribution.", "/none.")].inputs.get("distributions") is None
     for file, instances in study.distributions.items():
-        method = "sampled" if "sampled" in file.kind else "exact"
-        tilt = {"tilt": 4.0} if "tilt" in file.kind else {}
+        method = "sampled" if "sampled" in file.path else "exact"
+        tilt = {"tilt": 4.0} if "tilt" in file.path else {}
         assert study.requests[file.path].options == {"method": method, "samples": 300_000, "seed": 0, **tilt}
         assert study.requests[file.path].inputs == {"instances": instances}
     of_own = [job for job in study.experiments if job.request.distributions and job.request.bounding == "distribution"]
@@ -253,15 +253,11 @@ def test_files_of_one_method_have_all_data_sets_that_use_it(config: Config) -> N
     config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
     study = Study.of(config)
     every = [one.path for one in study.bounded_instances.values()]
-    assert (
-        study.distributions[DistributionFile("AP", "-sampled")]
-        == study.distributions[DistributionFile("AP", "")]
-        == every
-    )
-    tilted = study.distributions[DistributionFile("AP", "-tilt4")]
+    assert [study.distributions[DistributionFile("AP", method)] for method in ("sampled", "")] == [every, every]
+    tilted = study.distributions[DistributionFile("AP", tilt="4")]
     assert tilted == [study.instances[name].path for name in ("movielens-nsr2", "mq2008-label1")]
-    for bounding, kind in {"distribution(gain=sd)": "", "distribution(gain=sd,tilt=4)": "-tilt4"}.items():
-        assert DistributionFile.read_by("exact", "exact", "AP", bounding) == DistributionFile("AP", kind)
+    gains = {"boundings": ["distribution(gain=sd)", "distribution(gain=sd,tilt=4)"], "protocols": ["honest"]}
+    assert list(Study.of(config | gains | {"experiment": []}).distributions) == [("AP", "", ""), ("AP", "", "4")]
 
 
 # Comparisons

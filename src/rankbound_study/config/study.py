@@ -46,33 +46,17 @@ KIND = rf"(-({'|'.join(METHODS)}))?(-tilt[0-9]+(\.[0-9]+)?)?"
 
 
 class DistributionFile(NamedTuple):
-    """A file of score distributions.
-
-    Attributes:
-        loss: the loss whose metric's distributions it has.
-        kind: what distinguishes it from other files of the loss: nothing, `-sampled`, `-tilt4`, `-sampled-tilt4`.
-    """
+    """A file of score distributions: of a loss' metric, by the usual method or another one, with a tilt or none."""
 
     loss: str
-    kind: str
-
-    @classmethod
-    def read_by(cls, usual: str, method: str, loss: str, bounding: str) -> "DistributionFile":
-        """Return the file that a training reads whose bounding needs distributions, made by a method."""
-        _, parameters, _ = split_text(bounding, "bound")
-        tilt = f"-tilt{parameters['tilt']}" if "tilt" in parameters else ""
-        return cls(loss, f"{'' if method == usual else f'-{method}'}{tilt}")
+    method: str = ""
+    tilt: str = ""
 
     @property
     def path(self) -> str:
-        """Its path."""
-        return f"<results>/distributions/{self.loss}{self.kind}.parquet"
-
-    def options(self, usual: str, samples: int, seed: int) -> dict[str, Any]:
-        """Return the options of the step that makes it."""
-        method, _, tilt = self.kind.partition("-tilt")
-        options = {"method": method.removeprefix("-") or usual, "samples": samples, "seed": seed}
-        return {**options, "tilt": float(tilt)} if tilt else options
+        """Its path, such as `AP.parquet`, `AP-sampled.parquet` or `AP-sampled-tilt4.parquet`."""
+        method, tilt = self.method and f"-{self.method}", self.tilt and f"-tilt{self.tilt}"
+        return f"<results>/distributions/{self.loss}{method}{tilt}.parquet"
 
 
 @dataclass(frozen=True)
@@ -357,7 +341,7 @@ class Study:
             for name, protocols in used.items()
             if section.usual in {section.method_of(protocol, self.instances[name].source) for protocol in protocols}
         ]
-        return {file: list(instances) if file.kind else alike for file, instances in readers.items()}
+        return {file: list(paths) if file.method or file.tilt else alike for file, paths in readers.items()}
 
     def own_negatives(self) -> list[str]:
         """Return the instances whose lists have the user's own negatives, which not every user has."""
@@ -403,8 +387,9 @@ class Study:
             yield one.path, Request(one.options, {"data": self.converted_path(one.source), "folds": folds})
         settings = self.config.distributions
         for file, instances in self.distributions.items():
-            options = file.options(settings.usual, settings.samples, settings.seed)
-            yield file.path, Request(options, {"instances": instances})
+            tilt = {"tilt": float(file.tilt)} if file.tilt else {}
+            options = {"method": file.method or settings.usual, "samples": settings.samples, "seed": settings.seed}
+            yield file.path, Request(options | tilt, {"instances": instances})
 
     def _split_options(self, name: str, section: SourceKeys) -> dict[str, Any]:
         """Return the options for users, part sizes or files of folds, and the folds' seed."""
@@ -453,7 +438,8 @@ class Study:
         if job.comparison or not needs_distributions(request.bounding):
             return None
         method = request.distributions or section.method_of(request.protocol, job.instances.source)
-        return DistributionFile.read_by(section.usual, method, request.loss, request.bounding)
+        tilt = split_text(request.bounding, "bound")[1].get("tilt", "")
+        return DistributionFile(request.loss, "" if method == section.usual else method, str(tilt))
 
 
 def _beside(stems: Iterable[str]) -> list[str]:
