@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from rankbound.errors import DataError
-from rankbound_study.config.sections.description import FolderKeys, known_set
+from rankbound_study.config.sections.description import FolderKeys, known_sets
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.archives import find_member, list_members, open_member, read_members
 from rankbound_study.data.faces import FOLDER
@@ -68,7 +68,7 @@ def raw_file(name: str, path: Path) -> RawFiles:
 
 def convert_as(name: str, path: Path, out: Path) -> None:
     """Convert the archive at `path` as that of the known data set `name`, whatever it holds."""
-    convert = {"ratings": ratings.convert, "letor": judged_files.convert}[known_set(name).format]
+    convert = {"ratings": ratings.convert, "letor": judged_files.convert}[known_sets()[name].format]
     convert(raw_file(name, path), out)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 from project import STUDIES, Project
 
-from rankbound_study.config.sections.description import known_set
+from rankbound_study.config.sections.description import known_sets
 from tests.raw_files import encode_image, folder_of, pack
 
 MIRROR = "mirror"
@@ -58,7 +58,7 @@ def _generate_archives(project: Project) -> None:
     }
     for name, change in changes.items():
         path = project.path(f"src/rankbound_study/config/known/{name}.yaml")
-        keys = known_set(name).model_dump(exclude_unset=True) | change | {"addresses": [f"{NOWHERE}/{name}"]}
+        keys = known_sets()[name].model_dump(exclude_unset=True) | change | {"addresses": [f"{NOWHERE}/{name}"]}
         path.write_text(yaml.safe_dump(keys), "utf-8")
 
 

@@ -43,7 +43,7 @@ from benchmarks.runner import (
 )
 from rankbound.io.files import read_lists
 from rankbound_study.config.check import check_config
-from rankbound_study.config.sections.description import SizeKeys, known_set
+from rankbound_study.config.sections.description import SizeKeys, known_sets
 from rankbound_study.config.study import Study
 from rankbound_study.data import ratings
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
@@ -360,14 +360,14 @@ def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -
 def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, name: str) -> None:
     edition, share = data.EDITIONS[name], 0.002
     users, rows = round(share * edition.users), round(share * edition.rows)
-    data.write_ratings(tmp_path / known_set(name).archives[0], edition, share)
+    data.write_ratings(tmp_path / known_sets()[name].archives[0], edition, share)
     source = changed(SOURCES[name], sizes=SizeKeys(topics=users, rows=rows))
-    raw = RawFiles(source, [tmp_path / known_set(name).archives[0]])
+    raw = RawFiles(source, [tmp_path / known_sets()[name].archives[0]])
     ratings.convert(raw, tmp_path / "ratings.parquet")
     table = read_table(tmp_path / "ratings.parquet", "interactions")
     assert (len(table), len(table.column("topic").unique())) == (rows, users)
     assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= data.FEWEST
-    assert (known_set(name).sizes.topics, known_set(name).sizes.rows) == (edition.users, edition.rows)
+    assert (known_sets()[name].sizes.topics, known_sets()[name].sizes.rows) == (edition.users, edition.rows)
 
 
 # The table of features

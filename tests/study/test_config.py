@@ -58,10 +58,9 @@ def read(file: Path = DEFAULT) -> dict[str, Any]:
     return deepcopy(READ(file))
 
 
-def changed(place: str, value: Any, file: Path = DEFAULT) -> dict[str, Any]:
-    """The configuration with another value at a place such as `training.movielens.epochs`."""
-    config = read(file)
-    section: Any = config
+def changed(place: str, value: Any, config: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A configuration, or the default one, with another value at a place such as `training.movielens.epochs`."""
+    section: Any = (config := deepcopy(config or read()))
     *path, last = place.split(".")
     for key in path:
         section = section[key]
@@ -89,7 +88,7 @@ def test_wrong_values_are_told_with_what_is_allowed(old: str, new: str, expected
 
 @pytest.mark.parametrize(("place", "value", "expected"), CASES["limits"])
 def test_numbers_beyond_any_study_are_refused_with_their_limit(place: str, value: Any, expected: str) -> None:
-    found = message(changed(place, value, DEMO if "synthetic" in place else DEFAULT))
+    found = message(changed(place, value, read(DEMO if "synthetic" in place else DEFAULT)))
     assert re.search(rf"{re.escape(place)}\S* is .*: expected .*{expected}|write 1000000000 without quotes", found)
 
 
@@ -187,7 +186,7 @@ def test_the_default_configuration_shows_describes_and_comments_every_key() -> N
     for section, shown in shown_keys(Configuration.model_validate(read())).items():
         assert all(field.description for field in section.model_fields.values()), section
         # An experiment changes some of what it may change.
-        if section.__name__ not in ("VariantKeys", "ExperimentKeys", "ModelOptions"):
+        if section.__name__ not in ("VariantKeys", "ExperimentKeys"):
             assert set(section.model_fields) - shown == set(CASES["hidden"].get(section.__name__, [])), section
     # Lines that share the comment of the block above them, or name an entry.
     shared = (
@@ -222,7 +221,7 @@ def test_shipped_configurations_fit_the_schema_which_requires_no_key(told: Calla
 
 @pytest.mark.parametrize(("file", "place", "value", "expected"), VALID["estimates"])
 def test_what_a_study_takes_is_estimated(file: str, place: str, value: Any, expected: str) -> None:
-    study = Study.of(changed(place, value, ROOT / file))
+    study = Study.of(changed(place, value, read(ROOT / file)))
     assert expected in str(estimated(study, study.jobs))
 
 
@@ -301,23 +300,20 @@ MERGED = 'study: {{<<: &code {{__use_yte__: true}}}}\n<<: *code\nmirror: ?open({
 ESCAPED = '"\\x5f_use_yte__": true\n"?if open({ran!r}, \'w\')": {{study: demo}}\n'
 
 
-@pytest.mark.parametrize("text", [AT_THE_TOP, MERGED, ESCAPED])
+@pytest.mark.parametrize("text", [AT_THE_TOP, MERGED, ESCAPED, "__definitions__: true", "__variables__: true"])
 def test_code_is_refused_with_its_line_and_is_not_run(text: str, tmp_path: Path, told: Callable[..., str]) -> None:
     own, ran = tmp_path / "mine.yaml", tmp_path / "ran"
+    refuse_code(own)  # a missing file holds none
     own.write_text(text.format(ran=str(ran)), encoding="utf-8")
     said = told("check-config", DEFAULT, own, status=2)
-    assert f"{own}, line 1: the key __use_yte__ is for Python code" in said
+    key = text.partition(":")[0] if text.endswith("true") else "__use_yte__"
+    assert f"{own}, line 1: the key {key} is for Python code" in said
+    with pytest.raises(ConfigError, match=r"mine\.yaml, line 1: the key"):
+        refuse_code(own)
     assert not ran.exists()
 
 
-def test_every_key_for_code_is_refused_before_snakemake_reads_the_file(tmp_path: Path) -> None:
-    own = tmp_path / "mine.yaml"
-    refuse_code(own)  # a missing file holds none
-    for key in ("__use_yte__", "__definitions__", "__variables__"):
-        own.write_text(f"study: demo\n{key}: true\n", encoding="utf-8")
-        for read in (refuse_code, lambda file: merged([file])):
-            with pytest.raises(ConfigError, match=rf"mine\.yaml, line 2: the key {key} is for Python code"):
-                read(own)
+def test_code_is_refused_before_snakemake_reads_the_file() -> None:
     workflow = (ROOT / "workflow" / "rules" / "study.smk").read_text("utf-8")
     assert workflow.index('refuse_code(Path("config.yaml"))') < workflow.index('configfile: "config.yaml"')
 

@@ -17,7 +17,7 @@ from rankbound.io.fetch import MIRROR_VARIABLE
 from rankbound_study.cli import main
 from rankbound_study.commands.data import fetched
 from rankbound_study.config.sections.data import PlantedKeys
-from rankbound_study.config.sections.description import known_set
+from rankbound_study.config.sections.description import known_sets
 from rankbound_study.data import judged_files
 from rankbound_study.data import ratings as ratings_files
 from rankbound_study.data.contracts import PARTS_KEY, contract_of, read_metadata, read_table
@@ -256,7 +256,7 @@ def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> 
     assert [min(sizes), np.median(sizes), max(sizes)] == expected["documents_per_query"]
     assert sum(size > 100 for size in sizes) == expected["lists_above_100"]
     assert sum(max(one) < 2 for one in relevance) == expected["queries_without_label_2"]
-    assert read_features(lists).shape == (sum(expected["rows"]), known_set("mq2008").features)
+    assert read_features(lists).shape == (sum(expected["rows"]), known_sets()["mq2008"].features)
 
 
 @needs_mirror
@@ -304,7 +304,7 @@ def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path
 @needs_mirror
 def test_citeulike_has_the_splits_of_its_files(folder: Path) -> None:
     """2,465 users with at least 25 articles, of which each of three splits tests on a fifth."""
-    described, interactions, folds = known_set("citeulike-a"), folder / "articles.parquet", folder / "splits.parquet"
+    described, interactions, folds = known_sets()["citeulike-a"], folder / "articles.parquet", folder / "splits.parquet"
     raw = fetched(SOURCES["citeulike-a"], folder / "citeulike-a-sigir21.zip")
     ratings_files.convert(RawFiles(SOURCES["citeulike-a"], [raw]), interactions)
     made_with = {"threshold": 1, "min_relevant": 25}

@@ -210,7 +210,7 @@ def changed(config: dict[str, Any], path: KeyPath, is_name: bool, text: str) -> 
 def files_of(config: dict[str, Any]) -> list[str]:
     """The files that a study makes or fetches, relative to its folders."""
     study = Study.of(config)
-    made = [*study.data_files(), *study.distribution_files(), *study.table_files()]
+    made = [*study.requests, *(f"<results>/tables/{name}.csv" for name in config["tables"])]
     made += [path for one in study.collected.values() for path in (*one.runs, *one.beside)]
     return [*made, *(f"<data>/raw/{name}" for name in study.archives)]
 
@@ -339,7 +339,7 @@ def test_files_are_here_at_the_mirror_or_the_publisher(diagnosed: Diagnosed, mon
         write_archive(path)
         assert f"mq2008: {path}" in diagnosed(**MQ2008)
     text = diagnosed(status=1, nonsense=1)
-    assert "unknown key nonsense" in text
+    assert "nonsense is unknown" in text
     assert "check-config" in text
 
 

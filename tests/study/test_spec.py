@@ -2,14 +2,12 @@
 
 import json
 import re
-from copy import deepcopy
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
+from test_config import CASES, ROOT, VALID, changed, message, read
 
 from rankbound.errors import ConfigError
 from rankbound.losses import KINDS as LOSSES
@@ -27,10 +25,7 @@ from rankbound_study.options import as_json
 from rankbound_study.vocabulary import VGG16_FILE
 from rankbound_study.workflow.rules import Steps, one_of
 
-CODES, DEFAULT = CodeDigests(), cache(lambda: merged([ROOT / "config.yaml"]))
-ROOT = Path(__file__).resolve().parents[2]
-CASES = yaml.safe_load((ROOT / "tests/reference/config_problems.yaml").read_text("utf-8"))
-VALID = yaml.safe_load((ROOT / "tests/reference/valid_studies.yaml").read_text("utf-8"))
+CODES = CodeDigests()
 RUNS = "<results>/runs"
 DISTRIBUTIONS = "<results>/distributions"
 Config = dict[str, Any]
@@ -40,7 +35,7 @@ Config = dict[str, Any]
 def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Config:
     """The default configuration, with all comparisons, a folder of its own for data, and an empty mirror."""
     monkeypatch.setenv("RANKBOUND_MIRROR", str(tmp_path))
-    found = deepcopy(DEFAULT())
+    found = read()
     folders = {**found["pathvars"], "data": str(tmp_path / "data")}
     return {**found, "compare": list(found["comparisons"]), "pathvars": folders}
 
@@ -59,15 +54,6 @@ def runs_of(study: Study) -> list[str]:
     return [path for part, one in study.collected.items() if part != "experiments" for path in one.runs]
 
 
-def refusal(config: Config) -> str:
-    """What the check says of a configuration: nothing, if it is valid."""
-    try:
-        check_config(config)
-    except ConfigError as error:
-        return str(error)
-    return ""
-
-
 def run(place: str, instances: str, loss: str = "AP", bounding: str = "none", model: str = "") -> str:
     """The runs of a job; of the usual model, if none is named."""
     model = model or ("matrix-factorization" if "movielens" in instances else "mlp")
@@ -81,10 +67,8 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Conf
     assert len(study.runs) == 150
     assert len(set(study.collected["published"].runs)) == 75 + 5
     assert {run("published", "movielens-nsr2", "nRBP", "distribution"), run("honest", names[4])} < study.requests.keys()
-    kinds = ("-sampled", "", "-tilt4")  # of the published protocol, the honest one, and an experiment
-    assert study.distribution_files() == [
-        f"{DISTRIBUTIONS}/{loss}{kind}.parquet" for kind in kinds for loss in config["losses"]
-    ]
+    kinds = (("sampled", ""), ("", ""), ("", "4"))  # of the published protocol, the honest one, and an experiment
+    assert list(study.distributions) == [(loss, *kind) for kind in kinds for loss in config["losses"]]
 
 
 def test_each_axis_multiplies_and_what_nothing_uses_is_not_asked_for(config: Config) -> None:
@@ -93,7 +77,7 @@ def test_each_axis_multiplies_and_what_nothing_uses_is_not_asked_for(config: Con
     assert [(run.request.protocol, run.instances.name) for run in study.runs] == [
         (protocol, f"mq2008-label{label}") for protocol in ("published", "honest") for label in (2, 1)
     ]
-    assert study.distribution_files() == []
+    assert not study.distributions
     assert list(study.sources) == ["mq2008"]
     assert study.experiment_tables() == study.compared == []
     config["lists"]["mslr-web10k"] = {"archive": "MSLR-WEB10K.zip", "thresholds": [2, "graded"]}
@@ -144,7 +128,7 @@ def test_functions_of_rules_look_up_what_is_requested(config: Config) -> None:
     assert (
         steps.flags(output)(names, files) == "--lists data/lists/mq2008.parquet --distributions 'a folder/AP.parquet'"
     )
-    assert steps.option("<data>/features/aaf-vgg16.parquet", "side")(names) == 224
+    assert steps.plain_flags("<data>/features/aaf-vgg16.parquet")(names) == "--side 224"
     with pytest.raises(ConfigError, match=r"honest/mq2008-label7/mlp/AP/none\.parquet is made by no step of this conf"):
         steps.inputs(output)(SimpleNamespace(instances="mq2008-label7", bounding="none"))
     demo = Study.of(merged([ROOT / "profiles/demo/study.yaml"]))
@@ -181,17 +165,13 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: Config)
         assert {name for name in after if after[name] != before[name]} == expected
 
 
-def test_options_have_one_text_settings_may_lack_and_wildcards_match_exactly() -> None:
+def test_options_have_one_text_and_wildcards_match_exactly() -> None:
     assert as_json({"b": [1, 2], "a": 1.0}) == as_json({"a": 1.0, "b": [1, 2]}) == '{"a":1.0,"b":[1,2]}'
     with pytest.raises(ValueError, match="JSON"):
         as_json({"a": float("nan")})
     assert re.fullmatch(one_of([]), "") is None
     assert re.fullmatch(one_of(["distribution(gain=sd)", "none"]), "distribution(gain=sd)")
     assert re.fullmatch(one_of(["a.b"]), "axb") is None
-    options = {"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": None, "method": "Trees", "folds": [1]}
-    options |= {"family": "reg", "model": {"name": "random-forest", "rounds": 1, "every": 1}, "loss": "squared"}
-    options |= {"bounding": "none", "judged_by": "AP", "seeds": [0]}
-    assert json.loads(TrainingJob.parse(json.dumps(options)).requested)["settings"] == {}
 
 
 def test_numbers_stay_as_they_are_written(config: Config) -> None:
@@ -212,7 +192,6 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
     for job in study.jobs:
         again = TrainingJob.parse(as_json(study.requests[f"{job.stem}.parquet"].options))
         assert again == job.request
-        assert again.requested == job.request.requested
         assert loss(again.loss).text
         if "rounds" in (options := again.model.given("name", "every")):
             assert options.keys() <= {"rounds", *OPTIONS[again.model.name]}
@@ -234,11 +213,11 @@ def test_places_match_their_pattern_which_does_not_grow_with_the_variants(config
 def test_what_an_experiment_alone_reads_is_made(config: Config) -> None:
     config |= {"datasets": ["mq2008"], "boundings": ["none"], "compare": [], "experiment": ["gains"]}
     study, lists = Study.of(config), "<data>/instances/movielens-nsr3.parquet"
-    assert lists in study.data_files()
     # With all data sets whose method it is, whatever their boundings.
-    assert lists in (tabulated := study.distributions[DistributionFile("nDCG", "")])
-    assert set(tabulated) == set(study.data_files())
-    assert study.distribution_files() == [f"{DISTRIBUTIONS}/{loss}.parquet" for loss in ("nDCG", "AP", "nRBP")]
+    tabulated = study.distributions[DistributionFile("nDCG")]
+    assert lists in tabulated
+    assert set(tabulated) == {one.path for one in study.instances.values()} == {*tabulated} & study.requests.keys()
+    assert list(study.distributions) == [(loss, "", "") for loss in ("nDCG", "AP", "nRBP")]
     ratios = Study.of({**config, "experiment": ["ratios"]})
     job = next(run for run in ratios.experiments if run.place == "honest@ratios-at1").request
     assert (job.key(1, 0)["nsr_train"], job.key(1, 0)["nsr_test"]) == (3, 1)
@@ -256,14 +235,14 @@ def test_trainings_read_distributions_of_their_method(
 ) -> None:
     config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"], **experiments}
     study = Study.of(config | {"distributions": config["distributions"] | changes})
-    assert study.distribution_files() == [f"{DISTRIBUTIONS}/AP{kind}.parquet" for kind in kinds]
+    assert [file.path for file in study.distributions] == [f"{DISTRIBUTIONS}/AP{kind}.parquet" for kind in kinds]
     for (place, instances), kind in ((name.split(), kind) for name, kind in read.items()):
         path = run(place, instances, bounding="distribution")
         assert study.requests[path].inputs["distributions"] == f"{DISTRIBUTIONS}/AP{kind}.parquet"
         assert study.requests[path.replace("/distribution.", "/none.")].inputs.get("distributions") is None
     for file, instances in study.distributions.items():
-        method = "sampled" if "sampled" in file.kind else "exact"
-        tilt = {"tilt": 4.0} if "tilt" in file.kind else {}
+        method = "sampled" if "sampled" in file.path else "exact"
+        tilt = {"tilt": 4.0} if "tilt" in file.path else {}
         assert study.requests[file.path].options == {"method": method, "samples": 300_000, "seed": 0, **tilt}
         assert study.requests[file.path].inputs == {"instances": instances}
     of_own = [job for job in study.experiments if job.request.distributions and job.request.bounding == "distribution"]
@@ -274,15 +253,11 @@ def test_files_of_one_method_have_all_data_sets_that_use_it(config: Config) -> N
     config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
     study = Study.of(config)
     every = [one.path for one in study.bounded_instances.values()]
-    assert (
-        study.distributions[DistributionFile("AP", "-sampled")]
-        == study.distributions[DistributionFile("AP", "")]
-        == every
-    )
-    tilted = study.distributions[DistributionFile("AP", "-tilt4")]
+    assert [study.distributions[DistributionFile("AP", method)] for method in ("sampled", "")] == [every, every]
+    tilted = study.distributions[DistributionFile("AP", tilt="4")]
     assert tilted == [study.instances[name].path for name in ("movielens-nsr2", "mq2008-label1")]
-    for bounding, kind in {"distribution(gain=sd)": "", "distribution(gain=sd,tilt=4)": "-tilt4"}.items():
-        assert DistributionFile.read_by("exact", "exact", "AP", bounding) == DistributionFile("AP", kind)
+    gains = {"boundings": ["distribution(gain=sd)", "distribution(gain=sd,tilt=4)"], "protocols": ["honest"]}
+    assert list(Study.of(config | gains | {"experiment": []}).distributions) == [("AP", "", ""), ("AP", "", "4")]
 
 
 # Comparisons
@@ -304,7 +279,7 @@ def test_one_job_for_each_method_and_data_set(config: Config, weights: Path) -> 
     assert f"{RUNS}/honest/aaf/compared/controls.parquet" in study.collected["compared"].runs
     assert len(study.collected["compared"].beside) == 2 * sum(counts), "epochs and rates"
     features = Study.of({**config, "compare": ["faces-vgg16"]})
-    assert "<data>/instances/aaf.parquet" in features.data_files(), "the pairs of the pictures"
+    assert "<data>/instances/aaf.parquet" in features.requests, "the pairs of the pictures"
     assert features.requests["<data>/instances/aaf.parquet"].inputs["folds"] == "<data>/folds/aaf.parquet"
     popularity = Study.of({**config, "controls": ["popularity"]})
     ranked = {path.split("/")[3] for path in runs_of(popularity) if path.endswith("controls.parquet")}
@@ -322,7 +297,7 @@ def test_vgg16_runs_only_with_its_weights_and_says_what_is_missing(config: Confi
     study = Study.of(config)
     assert not study.left_out, "the mirror has them"
     assert study.archives[VGG16_FILE] == "vgg16"
-    assert study.data_files().count("<data>/instances/aaf.parquet") == 1, "pixels and features have the same pairs"
+    assert study.instances["aaf"].path == study.instances["aaf-vgg16"].path, "pixels and features have the same pairs"
 
 
 def test_the_bounded_half_is_as_alone_and_an_experiment_changes_one_setting(config: Config) -> None:
@@ -404,7 +379,7 @@ def test_two_comparisons_may_share_a_method_but_not_a_count(config: Config) -> N
     first = counted(config)
     for counts, found in (([10, 20], ""), ([20, 46], "RankNet also runs on mq2008-label1 in comparisons.counted as")):
         again = {**first["comparisons"]["counted"], "feature_counts": counts}
-        assert found in refusal({**first, "comparisons": {**first["comparisons"], "again": again}})
+        assert found in message({**first, "comparisons": {**first["comparisons"], "again": again}})
 
 
 def test_names_that_checks_know_are_those_that_there_are() -> None:
@@ -414,12 +389,7 @@ def test_names_that_checks_know_are_those_that_there_are() -> None:
         loss(name)
 
 
-@pytest.mark.parametrize(("path", "to", "message"), CASES["comparisons"])
-def test_what_cannot_be_is_refused(config: Config, path: str, to: Any, message: str) -> None:
-    chosen = counted(config) if path.startswith("counted") else config
-    section = chosen["comparisons"]
-    *keys, last = path.split(".")
-    for key in keys:
-        section = section[key]
-    section[last] = to
-    assert message in refusal(chosen)
+@pytest.mark.parametrize(("place", "value", "expected"), CASES["comparisons"])
+def test_what_cannot_be_is_refused(config: Config, place: str, value: Any, expected: str) -> None:
+    chosen = counted(config) if place.startswith("counted") else config
+    assert expected in message(changed(f"comparisons.{place}", value, chosen))

@@ -1,4 +1,5 @@
 # Functions of several rules: resources, flags, files and captions.
+from operator import attrgetter
 from shlex import quote
 
 from rankbound_study.figures import FIRST, title
@@ -43,11 +44,6 @@ def growing(amount):
 def study_options(wildcards):
     """Return the whole configuration except the archives' origin; their content is checked."""
     return as_json({key: value for key, value in config.items() if key != "mirror"})
-
-
-def convert_code(wildcards):
-    """Return the digest of the code that converts the raw files of one source."""
-    return codes.of_step("convert", study.described(wildcards.source).format)
 
 
 def description_of_source(wildcards):

@@ -40,7 +40,7 @@ rule convert:
         runtime=growing(20),
     params:
         step=step,
-        code=convert_code,
+        code=steps.code("convert", named=steps.format_of_source),
         described=steps.described,
         description=description_of_source,
     shell:
@@ -166,7 +166,7 @@ rule features:
     params:
         step=step,
         code=steps.code("features"),
-        side=steps.option("<data>/features/{source}-vgg16.parquet", "side"),
+        flags=steps.plain_flags("<data>/features/{source}-vgg16.parquet"),
     shell:
         "{params.step} features --images {input.images:q} --weights {input.weights:q} --out {output:q}"
-        " --side {params.side} --device {resources.device} > {log:q} 2>&1"
+        " {params.flags} --device {resources.device} > {log:q} 2>&1"

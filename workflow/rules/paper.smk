@@ -4,7 +4,7 @@
 rule document:
     input:
         runs="<results>/runs.parquet",
-        tables=study.table_files(),
+        tables=table_files,
         beside=[
             f"<results>/tables/{name}{end}"
             for name in config["tables"]

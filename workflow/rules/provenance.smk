@@ -7,7 +7,7 @@ rule provenance:
         runs="<results>/runs.parquet",
         epochs="<results>/epochs.parquet",
         rates="<results>/rates.parquet",
-        tables=study.table_files(),
+        tables=table_files,
         figures=figure_files,
     output:
         "<results>/provenance.json",

@@ -41,6 +41,7 @@ except ConfigError as error:
 codes = CodeDigests()
 steps = Steps(study, codes)
 step = step_command(config["pathvars"]["results"], config.get("mirror", ""))
+table_files = [f"<results>/tables/{name}.csv" for name in config["tables"]]
 figure_files = [
     str(figure_file(Path("<results>"), name, suffix)) for name in config["figures"] for suffix in (".svg", ".pdf")
 ]
@@ -49,7 +50,7 @@ PAPER = ["<results>/paper/paper.pdf", "<results>/paper/paper.html"] if study.of_
 EVIDENCE = ["<results>/evidence.parquet"] if PAPER and study.experiments else []
 REPORT = ["<results>/paper/rankbound.pdf", "<results>/paper/index.html", *PAPER, *EVIDENCE]
 PUBLISHED = Path("published_results")
-ALL_FILES = [*study.table_files(), *figure_files, *study.experiment_tables(), *REPORT]
+ALL_FILES = [*table_files, *figure_files, *study.experiment_tables(), *REPORT]
 
 
 onstart:
@@ -110,12 +111,12 @@ include: "paper.smk"
 
 rule data:
     input:
-        study.data_files(),
+        [data_set.path for data_set in study.instances.values()],
 
 
 rule tables:
     input:
-        study.distribution_files(),
+        [file.path for file in study.distributions],
 
 
 rule runs:
@@ -128,7 +129,7 @@ rule runs:
 
 rule figures:
     input:
-        study.table_files(),
+        table_files,
         figure_files,
 
 

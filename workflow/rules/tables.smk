@@ -18,7 +18,7 @@ rule distributions:
         runtime=growing(60),
     params:
         step=step,
-        code=steps.distribution_code,
+        code=steps.code("distributions", named=attrgetter("loss")),
         options=steps.options("<results>/distributions/{loss}{kind}.parquet"),
     shell:
         "{params.step} distributions {wildcards.loss:q} --instances {input.instances:q} --out {output:q}"

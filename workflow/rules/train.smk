@@ -33,7 +33,7 @@ rule train:
         together=5,
     params:
         step=step,
-        code=steps.job_code(RUNS),
+        code=steps.code("job", named=steps.options(RUNS)),
         files=steps.flags(RUNS),
         options=steps.options(RUNS),
     shell:

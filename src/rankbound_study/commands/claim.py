@@ -1,6 +1,7 @@
 """The step `claim`: what one claim's verdict rests on, and the configuration that trains that alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,14 +17,12 @@ from rankbound_study.claims.evidence import MOVIELENS, MQ2008, Evidence
 from rankbound_study.claims.registry import Claim, claims, deciders
 from rankbound_study.claims.thesis_theorems import THEOREMS
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained
-from rankbound_study.config.check import check_config, merged
+from rankbound_study.config.check import check_config, merge, merged
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.estimate import estimated
 from rankbound_study.config.sections.base import nearest
 from rankbound_study.config.study import Study
 from rankbound_study.export.evidence import unpack
-from rankbound_study.figures import figure_specs
-from rankbound_study.report.tables import table_names
 from rankbound_study.vocabulary import HONEST, STUDY, UNBOUNDED
 
 
@@ -58,26 +57,26 @@ def claim(names: list[str], evidence: Path, files: list[Path], out: Path | None)
         raise ConfigError(f"there is no claim {unknown[0]!r}{nearest(unknown[0], list(known))}")
     if out is not None and len(names) != 1:
         raise ConfigError(f"--out {out}: expected one claim, found {quantity(len(names), 'claim')}")
+    config = merged(files)
     with TemporaryDirectory() as folder:
         released = unpack(evidence, Path(folder))
         verdicts = dict(released.claims.select("id", "verdict").rows())
         for name in names or [one.id for one in claims() if one.id not in THEOREMS]:
-            needed = _needed(known[name], released.evidence, files)
+            needed = _needed(known[name], released.evidence, config)
             if out is None:
-                print(f"{name}  {verdicts[name]}: {_summary(needed, files)}")
+                print(f"{name}  {verdicts[name]}: {_summary(needed, config, files)}")
                 continue
             if not _trained(needed):
                 raise ConfigError(f"{name} ({verdicts[name]}) rests on no training: `python -m rankbound_study claims`")
             with atomic_path(out) as temporary:
                 text = f"# What decides {name}: {known[name].claim}\n# The released verdict: {verdicts[name]}.\n"
                 temporary.write_text(text + yaml.safe_dump(needed, sort_keys=False), "utf-8")
-            print(f"{name}: {known[name].claim}\nreleased verdict: {verdicts[name]}\n{_summary(needed, files)}")
+            print(f"{name}: {known[name].claim}\nreleased verdict: {verdicts[name]}\n{_summary(needed, config, files)}")
 
 
-def _needed(claim: Claim, evidence: Evidence, files: Sequence[Path]) -> dict[str, Any]:
+def _needed(claim: Claim, evidence: Evidence, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a configuration of what a claim asks for; empty for one that needs no training."""
     asked = _Asked(**{one.name: getattr(evidence, one.name) for one in fields(evidence)}, claim=claim.id)
-    config = merged(files)
     try:
         deciders()[claim.id](asked)
     except (MissingEvidence, Untrained):
@@ -133,15 +132,10 @@ def _trained(needed: dict[str, Any]) -> list[str]:
     return [*needed["datasets"], *needed["experiment"], *needed["compare"]]
 
 
-def _summary(needed: dict[str, Any], files: Sequence[Path]) -> str:
-    parts = _trained(needed)
-    if not parts:
+def _summary(needed: dict[str, Any], config: Mapping[str, Any], files: Sequence[Path]) -> str:
+    if not (parts := _trained(needed)):
         return "no training"
-    with TemporaryDirectory() as folder:
-        own = Path(folder, "claim.yaml")
-        own.write_text(yaml.safe_dump(needed), "utf-8")
-        every = [*files, own]
-        study = Study(check_config(merged(every), every, figures=figure_specs(), tables=table_names()))
-    jobs = list(study.jobs)
-    time, _, _ = str(estimated(study, jobs)).partition(";")
-    return f"{', '.join(parts)}; {quantity(len(jobs), 'training job')}, {time}"
+    merge(own := deepcopy(dict(config)), needed)
+    study = Study(check_config(own, files))
+    time, _, _ = str(estimated(study, study.jobs)).partition(";")
+    return f"{', '.join(parts)}; {quantity(len(study.jobs), 'training job')}, {time}"

@@ -26,7 +26,7 @@ from rankbound_study.config.check import ConfigLines, check_config, editor_schem
 from rankbound_study.config.data_sets import GRADED
 from rankbound_study.config.estimate import estimated
 from rankbound_study.config.sections.base import listed
-from rankbound_study.config.sections.description import DescriptionKeys, known_names, own_files
+from rankbound_study.config.sections.description import DescriptionKeys, known_sets, own_files
 from rankbound_study.config.study import Job, Study
 from rankbound_study.data.inspection import inspect, relevance_of
 from rankbound_study.data.reader import read_instances
@@ -116,7 +116,7 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
 def study_name(text: str) -> str:
     """Return a name of small letters, digits and hyphens from a file's name, which no known data set has."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "mine"
-    return f"my-{name}" if name in known_names() or name.startswith("synthetic") else name
+    return f"my-{name}" if name in known_sets() or name.startswith("synthetic") else name
 
 
 def _configuration(
@@ -201,7 +201,7 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
             started = _beginnings(described, files, folder)
             convert(name, list(map(Path, own_files(started))), data, started.model_dump_json(exclude_defaults=True))
         return
-    text = "" if name in known_names() else described.model_dump_json(exclude_defaults=True)
+    text = "" if name in known_sets() else described.model_dump_json(exclude_defaults=True)
     convert(name, files, data, text)
     split(name, data, folds, as_json(study.requests[f"<data>/folds/{name}.parquet"].options))
     for instances in (one for one in study.instances.values() if one.source == name):

@@ -4,16 +4,16 @@ The models in `sections` hold the rules. The workflow calls `check_config` befor
 `check-config` does the same by hand.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import yaml  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
 from rankbound.errors import ConfigError
 from rankbound.texts import quantity
-from rankbound_study.config.sections.base import KeyPath, explained, key_text
+from rankbound_study.config.sections.base import KeyPath, explained, key_text, named
 from rankbound_study.config.sections.configuration import Configuration
 
 LARGEST_CONFIG = 100_000
@@ -51,9 +51,8 @@ def check_config(
         checked = Configuration.model_validate(config, context={"figures": list(figures), "tables": list(tables)})
     except ValidationError as error:
         found = list(explained(error, config, Configuration))
-        problems += [lines.locate(path) + text for path, text in found]
-        lacks_keys = any(len(path) == 1 and path[0] not in config for path, _ in found)
-        if lacks_keys and files and all(file.name != BASE for file in files):
+        problems += [f"{lines.locate(path)}{named(path)} {text}" for path, text in found]
+        if any(not path for path, _ in found) and files and all(file.name != BASE for file in files):
             named_files = " ".join(map(str, files))
             advice = [f"a file that changes some keys is named after {BASE}, which has all: {BASE} {named_files}"]
     if problems:
@@ -98,21 +97,15 @@ def merged(files: Sequence[Path]) -> dict[str, Any]:
     """Read YAML files and merge them as the workflow does: key by key; a later file takes precedence.
 
     Raises:
-        ConfigError: a file is missing, is not YAML, holds code, or holds no keys.
+        ConfigError: as `ConfigLines`.
     """
-    import yaml  # type: ignore[import-untyped]
+    return ConfigLines(files).content
 
-    config: dict[str, Any] = {}
-    for file in files:
-        root = _compose(file)
-        try:
-            content = None if root is None else yaml.SafeLoader("").construct_document(root)
-        except (yaml.YAMLError, TypeError) as error:
-            raise ConfigError(f"{file} is not valid YAML: {error}") from error
-        if not isinstance(content, dict):
-            raise ConfigError(f"{file} holds no keys: expected lines such as `study: thesis`")
-        _merge(config, content)
-    return config
+
+def refuse_code(file: Path) -> None:
+    """Check that a configuration file, if it exists, can be read without running code; raise ConfigError if not."""
+    if file.exists():
+        merged([file])
 
 
 class ConfigLines:
@@ -123,20 +116,24 @@ class ConfigLines:
         flags: keys given on the command line instead.
 
     Attributes:
+        content: the merged files.
         duplicates: messages about keys that occur twice in one section of a file; YAML silently takes the last.
 
     Raises:
-        ConfigError: a file is missing, is not YAML, or holds code.
+        ConfigError: a file is missing, is not YAML, holds code, or holds no keys.
     """
 
     def __init__(self, files: Sequence[Path], flags: Sequence[str] = ()) -> None:
+        self.content: dict[str, Any] = {}
+        self.duplicates: list[str] = []
         self._places: dict[KeyPath, str] = {}
         self._flags = set(flags)
-        self.duplicates: list[str] = []
+        self._visited = 0
         for file in files:
-            root = _compose(file)
-            for path, line in [] if root is None else self._walk(root, (), file):
-                self._places[path] = f"{file}, line {line}"
+            content = self._read(file)
+            if not isinstance(content, dict):
+                raise ConfigError(f"{file} holds no keys: expected lines such as `study: thesis`")
+            merge(self.content, content)
 
     def locate(self, path: KeyPath) -> str:
         """Return the place of a key, or of the nearest section around it, as "config.yaml, line 3: "."""
@@ -145,110 +142,74 @@ class ConfigLines:
         places = (self._places.get(path[:length]) for length in range(len(path), 0, -1))
         return next((f"{place}: " for place in places if place), "")
 
-    def _walk(self, node: Any, path: KeyPath, file: Path) -> Iterator[tuple[KeyPath, int]]:
-        # Installed with snakemake, not with the library: imported only where it is used.
-        import yaml
+    def _read(self, file: Path) -> Any:
+        try:
+            root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+            if root is None:
+                return None
+            self._visited = 0
+            self._visit(root, (), file)
+            return yaml.SafeLoader("").construct_document(root)
+        except FileNotFoundError as error:
+            raise ConfigError(f"the configuration file {file} does not exist") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"the configuration file {file} cannot be read: {error}") from error
+        except (yaml.YAMLError, TypeError) as error:
+            raise ConfigError(f"{file} is not valid YAML: {error}") from error
+        except RecursionError as error:
+            text = f"{file} is nested too deeply for a configuration, or contains itself through an alias"
+            raise ConfigError(text) from error
 
-        if node.id == "mapping":
-            seen: dict[str, int] = {}
-            for key, value in node.value:
-                line = key.start_mark.line + 1
-                if not isinstance(key.value, str):
-                    continue
-                # As messages show it; as written if YAML does not read it (`<<` alone).
-                name = str(key.value)
-                with suppress(yaml.YAMLError):
-                    name = key_text(yaml.SafeLoader("").construct_object(key))
-                if name in seen:
-                    first = f"first in line {seen[name]}"
-                    self.duplicates.append(f"{file}, line {line}: the key {name!r} occurs twice ({first})")
-                seen[name] = line
-                yield (*path, name), line
-                yield from self._walk(value, (*path, name), file)
+    def _visit(self, node: Any, path: KeyPath, file: Path) -> None:
+        """Note the lines of the keys and values in a node, and refuse those that should not be constructed."""
+        self._visited += 1
+        if self._visited > LARGEST_CONFIG:
+            # Those of aliases count at each use: nine lines of aliases can make billions.
+            counted = f"{self._visited} values, counting repeated aliases; expected at most {LARGEST_CONFIG}"
+            raise ConfigError(f"{_place(node, file)}: {counted}")
+        if node.id == "scalar":
+            _value_of(node, file)
         elif node.id == "sequence":
             for position, value in enumerate(node.value):
-                yield (*path, position), value.start_mark.line + 1
-                yield from self._walk(value, (*path, position), file)
+                self._places[*path, position] = _place(value, file)
+                self._visit(value, (*path, position), file)
+        else:
+            seen: dict[str, int] = {}
+            for key, value in node.value:
+                name, place = key_text(_value_of(key, file)), _place(key, file)
+                if name in seen:
+                    self.duplicates.append(f"{place}: the key {name!r} occurs twice (first in line {seen[name]})")
+                seen[name] = key.start_mark.line + 1
+                self._places[*path, name] = place
+                self._visit(value, (*path, name), file)
 
 
-def refuse_code(file: Path) -> None:
-    """Check that a configuration file, if it exists, can be read without running code.
-
-    Raises:
-        ConfigError: it is not YAML, or holds code.
-    """
-    if file.exists():
-        _compose(file)
+def _place(node: Any, file: Path) -> str:
+    return f"{file}, line {node.start_mark.line + 1}"
 
 
-def _compose(file: Path) -> Any:
-    import yaml
-
+def _value_of(node: Any, file: Path) -> Any:
+    """Return a key, or a value that is no section or list, as YAML reads it."""
+    # At any depth: `<<` merges a section into the one around it.
+    if node.value in CODE:
+        raise ConfigError(
+            f"{_place(node, file)}: the key {node.value} is for Python code, which Snakemake runs when it reads the "
+            "file; a configuration may hold values only: read the file, and remove the code before you start snakemake "
+            "with it"
+        )
     try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise ConfigError(f"the configuration file {file} does not exist") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the configuration file {file} cannot be read: {error}") from error
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        _count(root, file, {})
-        loader = yaml.SafeLoader("")
-        for node in _scalars(root):
-            place = f"{file}, line {node.start_mark.line + 1}"
-            # At any depth: `<<` merges a section into the one around it.
-            if node.value in CODE:
-                raise ConfigError(
-                    f"{place}: the key {node.value} is for Python code, which Snakemake runs when it reads the file; a "
-                    "configuration may hold values only: read the file, and remove the code before you start snakemake "
-                    "with it"
-                )
-            # YAML's errors, such as those of `<<` alone, are those of the whole (`merged`).
-            with suppress(yaml.YAMLError):
-                try:
-                    loader.construct_object(node)
-                except (ValueError, TypeError, OverflowError) as error:
-                    # Impossible dates, numbers of thousands of digits: YAML's reader does not report their line.
-                    raise ConfigError(f"{place}: a value that YAML cannot read: {error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{file} is not valid YAML: {error}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{file} is nested too deeply for a configuration") from error
-    return root
+        return yaml.SafeLoader("").construct_object(node)
+    except yaml.YAMLError:
+        return node.value  # such as `<<` alone: the error is that of the whole file
+    except (ValueError, TypeError, OverflowError) as error:
+        # Impossible dates, numbers of thousands of digits: YAML's reader does not report their line.
+        raise ConfigError(f"{_place(node, file)}: a value that YAML cannot read: {error}") from error
 
 
-def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
-    """Count a node's values, those of aliases at each use: nine lines of aliases can make billions."""
-    if node is None or node.id == "scalar":
-        return 1
-    where = f"{file}, line {node.start_mark.line + 1}"
-    if id(node) not in counts:
-        counts[id(node)] = 0
-        counts[id(node)] = count = 1 + sum(_count(part, file, counts) for part in _parts(node))
-        if count > LARGEST_CONFIG:
-            raise ConfigError(f"{where}: {count} values, counting repeated aliases; expected at most {LARGEST_CONFIG}")
-    elif not counts[id(node)]:
-        raise ConfigError(f"{where}: a value contains itself through an alias")
-    return counts[id(node)]
-
-
-def _scalars(node: Any) -> Iterator[Any]:
-    """Yield the keys and values of a counted node that are no sections or lists, in the order of the file."""
-    if node is not None and node.id == "scalar":
-        yield node
-    elif node is not None:
-        for part in _parts(node):
-            yield from _scalars(part)
-
-
-def _parts(node: Any) -> list[Any]:
-    """Return the keys and values of a section, or the values of a list."""
-    return [part for pair in node.value for part in pair] if node.id == "mapping" else node.value
-
-
-def _merge(config: dict[str, Any], update: dict[str, Any]) -> None:
+def merge(config: dict[str, Any], update: dict[str, Any]) -> None:
+    """Merge a configuration into another one, key by key."""
     for key, value in update.items():
         if isinstance(value, dict) and isinstance(config.get(key), dict):
-            _merge(config[key], value)
+            merge(config[key], value)
         else:
             config[key] = value

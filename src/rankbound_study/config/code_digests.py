@@ -150,20 +150,19 @@ class CodeDigests:
         unused = {edge for edge, needed in ONLY_WITH.items() if words.isdisjoint(needed)}
         names = set(words)
         while waiting:
-            while waiting:
-                code = waiting.pop()
-                if code not in reached:
-                    reached.add(code)
-                    module = code.partition(":")[0]
-                    waiting += [module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1)]
-                    if module != LIBRARY:
-                        names |= self._code(code).names
-                        waiting += [other for other in self._code(code).imports if (module, other) not in unused]
-                    for package in WHOLE.get(module, ()):
-                        waiting += self._graph.find_children(package)
+            code = waiting.pop()
+            if code not in reached:
+                reached.add(code)
+                module = code.partition(":")[0]
+                waiting += [module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1)]
+                if module != LIBRARY:
+                    names |= self._code(code).names
+                    waiting += [other for other in self._code(code).imports if (module, other) not in unused]
+                for package in WHOLE.get(module, ()):
+                    waiting += self._graph.find_children(package)
             # Names count only for packages in which the step's code looks them up.
-            for package in reached.intersection(NAMED):
-                waiting += {module for name, module in self._homes[package] if name in names} - reached
+            for package in () if waiting else reached.intersection(NAMED):
+                waiting += {home for name, home in self._homes[package] if name in names} - reached
         return sorted(reached - IGNORED)
 
     @cached_property
@@ -225,43 +224,39 @@ def _facts(source: bytes, path: str, function: str = "") -> tuple[str, frozenset
     The code is that of a module, or that which one of its functions runs. Docstrings are no code and no texts; names
     are used as in `rb.metric` or `from rankbound import metric`.
     """
-    tree = ast.parse(source, filename=path)
+    tree = _WithoutTexts().visit(ast.parse(source, filename=path))
     if function:
         (first,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
         tree.body = sorted(_with_named(tree, first), key=lambda node: node.lineno)
     lines = frozenset(line for node in tree.body for line in range(node.lineno, (node.end_lineno or 0) + 1))
-    texts, imported, aliases, attributes = set[str](), set[str](), set[str](), list[tuple[str, str]]()
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node: Any = waiting.pop()
-        for name in ("body", "orelse", "finalbody"):
-            if isinstance(statements := getattr(node, name, None), list):
-                setattr(node, name, [statement for statement in statements if not _is_text(statement)])
-        waiting += ast.iter_child_nodes(node)
+    texts, used, aliases, attributes = set[str](), set[str](), set[str](), set[tuple[str, str]]()
+    for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str(text)):
                 texts.add(text)
             case ast.ImportFrom(module=str(module)) if module == LIBRARY:
-                imported |= {one.name for one in node.names}
+                used |= {one.name for one in node.names}
             case ast.Import():
                 aliases |= {one.asname or LIBRARY for one in node.names if one.name == LIBRARY}
             case ast.Attribute(value=ast.Name(id=owner)):
-                attributes.append((owner, node.attr))
-    used = {name for owner, name in attributes if owner in aliases}
+                attributes.add((owner, node.attr))
+    used |= {name for owner, name in attributes if owner in aliases}
     digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
-    return digest, frozenset(texts), frozenset(imported | used), lines
+    return digest, frozenset(texts), frozenset(used), lines
 
 
-def _is_text(node: object) -> bool:
-    """Return whether a node is a statement of a text alone, such as a docstring."""
-    value = node.value if isinstance(node, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+class _WithoutTexts(ast.NodeTransformer):
+    """Removes the statements of a text alone, such as docstrings."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else node
 
 
 def _with_named(tree: ast.Module, first: Any) -> list[Any]:
     """Return a node with the definitions of a module that it names, directly or not, and all that always runs."""
     defined = {name: node for node in tree.body for name in _defined_by(node)}
-    nodes = [first, *(node for node in tree.body if not (_defined_by(node) or _is_text(node)))]
+    nodes = [first, *(node for node in tree.body if not _defined_by(node))]
     for node in nodes:
         named = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & defined.keys()
         nodes += [defined[name] for name in sorted(named) if defined[name] not in nodes]

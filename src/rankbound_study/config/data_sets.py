@@ -138,20 +138,15 @@ THESIS = {
 }
 """In the order of Table 5.1."""
 
-_described: dict[str, str] = {}
-# One mapping for a process: a step shows one study, and titles are asked for in some twenty places that know no more
-# than a data set's name.
+TITLES: dict[str, str] = {}
+"""Those of described data sets. One mapping for a process: a step shows one study, and titles are asked for in some
+twenty places that know no more than a data set's name."""
 
 
 def use_titles(titles: Mapping[str, str]) -> None:
     """Show these titles of described data sets, by name, from now on, instead of others that were shown before."""
-    _described.clear()
-    _described.update(titles)
-
-
-def described_title(name: str) -> str | None:
-    """Return the title that a data set's description gives; None if it gives none."""
-    return _described.get(name)
+    TITLES.clear()
+    TITLES.update(titles)
 
 
 class DataSet(NamedTuple):
@@ -210,12 +205,12 @@ class DataSet(NamedTuple):
         name = SampledName.of(self.dataset.removeprefix(SYNTHETIC))
         reading, known = _READING.fullmatch(name.source), THESIS.get(name.source, name.source)
         if self.sampled:
-            title = f"{described_title(name.source) or known}\n{name.described(self.nsr)}"
-        elif reading and (described := described_title(reading[1])):
+            title = f"{TITLES.get(name.source) or known}\n{name.described(self.nsr)}"
+        elif reading and (described := TITLES.get(reading[1])):
             level = f"label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}{reading[2]}" if reading[2] else "graded"
             title = f"{described}\n{level}"
         else:
-            title = described_title(name.source) or known.replace(" ", "\n", 1)
+            title = TITLES.get(name.source) or known.replace(" ", "\n", 1)
         return f"synthetic\n{title}" if self.synthetic else title
 
 

@@ -19,14 +19,6 @@ SOME = ("scale", LIST_WEIGHTS)
 RATE = "learning_rate"
 """A setting of the trainer, or of the model of trees; a list is a grid, from which every fold selects one."""
 
-# Keys of the options, in the order in which a result's metadata has them.
-_OF_RUN = ("study", "variant", "protocol", "dataset", "nsr", "model", "loss", "bounding", "folds", "seeds")
-_VARIED = ("crossed", "test_nsr", "test_relevant", "judged_by", "validation_share", "distributions")
-_OF_METHOD = (
-    *("study", "protocol", "dataset", "nsr", "method", "family", "model", "loss", "bounding", "target"),
-    *("settings", "judged_by", "folds", "seeds"),
-)
-
 
 class Settings(MethodSettings):
     """The settings of a job."""
@@ -117,19 +109,8 @@ class TrainingJob(Keys):
         return of_flag(cls, text, "--options")
 
     def options(self) -> dict[str, Any]:
-        """Return the options from which `parse` returns the job."""
+        """Return the options from whose JSON `parse` returns the job."""
         return self.given() if self.method else {**self.given("settings"), **self.settings.given()}
-
-    @property
-    def requested(self) -> str:
-        """The options as JSON, with defaults, for the results' metadata."""
-        values = {"settings": {}, **self.options()}
-        some = (name for name in (*TRAINER, *SOME) if name in values)
-        stated = {
-            name: values.get(name, getattr(self, name, None))
-            for name in (_OF_METHOD if self.method else (*_OF_RUN, *some, *_VARIED))
-        }
-        return json.dumps({k: dict(sorted(v.items())) if isinstance(v, dict) else v for k, v in stated.items()})
 
     @property
     def name(self) -> str:

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from rankbound.texts import split_text
 from rankbound_study.config.data_sets import OWN, SYNTHETIC, THESIS, Instances, converted_path, features_path
-from rankbound_study.config.job import Settings, TrainingJob
+from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.configuration import OF_TRAINER, ComparisonKeys, Configuration, Variant
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, SourceKeys
-from rankbound_study.config.sections.description import DescriptionKeys, known_set
+from rankbound_study.config.sections.description import DescriptionKeys, known_sets
 from rankbound_study.vocabulary import (
     BEST_FEATURE,
     BOOSTED_TREES,
@@ -46,33 +46,17 @@ KIND = rf"(-({'|'.join(METHODS)}))?(-tilt[0-9]+(\.[0-9]+)?)?"
 
 
 class DistributionFile(NamedTuple):
-    """A file of score distributions.
-
-    Attributes:
-        loss: the loss whose metric's distributions it has.
-        kind: what distinguishes it from other files of the loss: nothing, `-sampled`, `-tilt4`, `-sampled-tilt4`.
-    """
+    """A file of score distributions: of a loss' metric, by the usual method or another one, with a tilt or none."""
 
     loss: str
-    kind: str
-
-    @classmethod
-    def read_by(cls, usual: str, method: str, loss: str, bounding: str) -> "DistributionFile":
-        """Return the file that a training reads whose bounding needs distributions, made by a method."""
-        _, parameters, _ = split_text(bounding, "bound")
-        tilt = f"-tilt{parameters['tilt']}" if "tilt" in parameters else ""
-        return cls(loss, f"{'' if method == usual else f'-{method}'}{tilt}")
+    method: str = ""
+    tilt: str = ""
 
     @property
     def path(self) -> str:
-        """Its path."""
-        return f"<results>/distributions/{self.loss}{self.kind}.parquet"
-
-    def options(self, usual: str, samples: int, seed: int) -> dict[str, Any]:
-        """Return the options of the step that makes it."""
-        method, _, tilt = self.kind.partition("-tilt")
-        options = {"method": method.removeprefix("-") or usual, "samples": samples, "seed": seed}
-        return {**options, "tilt": float(tilt)} if tilt else options
+        """Its path, such as `AP.parquet`, `AP-sampled.parquet` or `AP-sampled-tilt4.parquet`."""
+        method, tilt = self.method and f"-{self.method}", self.tilt and f"-tilt{self.tilt}"
+        return f"<results>/distributions/{self.loss}{method}{tilt}.parquet"
 
 
 @dataclass(frozen=True)
@@ -209,7 +193,7 @@ class Study:
 
     def described(self, source: str) -> DescriptionKeys:
         """Return what a data set is that is not generated."""
-        return self.sources[source].described(source) or known_set(source)
+        return self.sources[source].described(source) or known_sets()[source]
 
     def converted_path(self, source: str) -> str:
         """Return the parquet file of a data set."""
@@ -308,11 +292,7 @@ class Study:
         """Return a job of the bounded half, with the settings of a variant merged over the usual ones."""
         config, training = self.config, self.config.training[instances.source]
         changes = variant.changes.given() if variant else {}
-        stated = changes.pop("model", {})
-        model = {**training.model.given(), **stated}
-        if model["name"] != training.model.name:
-            # Another model replaces the usual one.
-            model = stated
+        model = training.model_with(changes.pop("model", {}))
         merged = {**training.given("model", "learning_rate"), "optimiser": "adam", "temperature": config.temperature}
         merged |= {"learning_rate": training.learning_rate[protocol]} if protocol in training.learning_rate else {}
         merged |= changes
@@ -330,7 +310,6 @@ class Study:
                 "folds": variant.folds if variant else config.folds,
                 "seeds": variant.seeds if variant else config.seeds[protocol],
                 **({"crossed": False} if variant and not variant.crossed else {}),
-                "settings": {name: merged.pop(name) for name in Settings.model_fields if name in merged},
                 **merged,
             }
         )
@@ -362,19 +341,11 @@ class Study:
             for name, protocols in used.items()
             if section.usual in {section.method_of(protocol, self.instances[name].source) for protocol in protocols}
         ]
-        return {file: list(instances) if file.kind else alike for file, instances in readers.items()}
-
-    def data_files(self) -> list[str]:
-        """Return the files of the target `data`."""
-        return list(dict.fromkeys(one.path for one in self.instances.values()))
+        return {file: list(paths) if file.method or file.tilt else alike for file, paths in readers.items()}
 
     def own_negatives(self) -> list[str]:
         """Return the instances whose lists have the user's own negatives, which not every user has."""
         return [one.path for one in self.instances.values() if one.data_set.nsr == OWN]
-
-    def distribution_files(self) -> list[str]:
-        """Return the files of the target `tables`."""
-        return [file.path for file in self.distributions]
 
     @cached_property
     def collected(self) -> dict[str, Collected]:
@@ -401,10 +372,6 @@ class Study:
         names = ("experiments", "experiment_epochs", "experiment_rates") if self.experiments else ()
         return [f"<results>/{name}.parquet" for name in names]
 
-    def table_files(self) -> list[str]:
-        """Return the tables as CSV files."""
-        return [f"<results>/tables/{name}.csv" for name in self.config.tables]
-
     def _data_requests(self) -> Iterator[tuple[str, Request]]:
         for name, section in self.sources.items():
             path = self.converted_path(name)
@@ -420,8 +387,9 @@ class Study:
             yield one.path, Request(one.options, {"data": self.converted_path(one.source), "folds": folds})
         settings = self.config.distributions
         for file, instances in self.distributions.items():
-            options = file.options(settings.usual, settings.samples, settings.seed)
-            yield file.path, Request(options, {"instances": instances})
+            tilt = {"tilt": float(file.tilt)} if file.tilt else {}
+            options = {"method": file.method or settings.usual, "samples": settings.samples, "seed": settings.seed}
+            yield file.path, Request(options | tilt, {"instances": instances})
 
     def _split_options(self, name: str, section: SourceKeys) -> dict[str, Any]:
         """Return the options for users, part sizes or files of folds, and the folds' seed."""
@@ -470,7 +438,8 @@ class Study:
         if job.comparison or not needs_distributions(request.bounding):
             return None
         method = request.distributions or section.method_of(request.protocol, job.instances.source)
-        return DistributionFile.read_by(section.usual, method, request.loss, request.bounding)
+        tilt = split_text(request.bounding, "bound")[1].get("tilt", "")
+        return DistributionFile(request.loss, "" if method == section.usual else method, str(tilt))
 
 
 def _beside(stems: Iterable[str]) -> list[str]:

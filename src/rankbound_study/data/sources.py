@@ -24,8 +24,7 @@ from rankbound_study.config.sections.description import (
     ContentKeys,
     DescriptionKeys,
     FolderKeys,
-    known_names,
-    known_set,
+    known_sets,
 )
 from rankbound_study.data.archives import (
     ARCHIVE_STARTS,
@@ -66,7 +65,7 @@ class RawSource:
         return checksum(stream, self.content.algorithm, any_ends=self.content.line_ends == "any")
 
 
-SOURCES: Mapping[str, RawSource] = {name: RawSource(name, known_set(name)) for name in known_names()}
+SOURCES: Mapping[str, RawSource] = {name: RawSource(name, described) for name, described in known_sets().items()}
 """The raw files of the data sets that the project knows."""
 
 

@@ -39,6 +39,7 @@ from rankbound_study.jobs.parts import (
     run_rows,
 )
 from rankbound_study.jobs.running import device_of, shards_of, subnormals_as_zero, use_fixed_algorithms
+from rankbound_study.options import as_json
 from rankbound_study.vocabulary import SELECTIONS
 
 
@@ -56,7 +57,7 @@ def job(options: str, out: Path, device: str, together: int, code: str, **files:
     with plain_errors():
         _ = loss_of(requested, None), judge_of(requested), epoch_metrics(requested)
     # Shards of another device or grouping differ in the last digits: a result holds only one kind.
-    decided = json.dumps([requested.requested, where.type, together, code])
+    decided = json.dumps([requested.options(), where.type, together, code])
     with subnormals_as_zero(), shards_of(out, decided, inputs.paths()) as shards:
         _Trainings(requested, inputs, shards, where, together).run(out)
 
@@ -141,7 +142,7 @@ class _Trainings:
             self._train([trial for trial in trials if trial not in set(first)])
         weights = (read_tensors(shards / trial.files[WEIGHTS]) for trial in trials)
         write_tensors({name: tensor for own in weights for name, tensor in own.items()}, beside(out, WEIGHTS))
-        metadata = {"job": self._job.requested}
+        metadata = {"job": as_json(self._job.options())}
         write_table(rates, beside(out, f"{RATES}.parquet"), RATES, metadata=metadata)
         # The runs come last: if they exist, all other files do.
         for contract in ("predictions", "epochs", "runs"):

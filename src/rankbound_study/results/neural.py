@@ -25,7 +25,7 @@ from rankbound.compare.scores import Floats, Integers, mean_of_known
 from rankbound.compare.statistics import RESAMPLES, bootstrap, drawn_means, interval_of_mean, p_value_of_mean
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.models import check_seal
-from rankbound_study.config.data_sets import SYNTHETIC, described_title
+from rankbound_study.config.data_sets import SYNTHETIC, TITLES
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.scores import best_of, scores_of_methods
 from rankbound_study.results.study_files import read_frame, read_table, scan_runs, schema
@@ -105,7 +105,7 @@ def data_set_title(name: str) -> str:
     stem, found, label = real.partition("-label")
     stem, is_graded = stem.removesuffix(_GRADED), real.endswith(_GRADED)
     reading = f" (relevant: label ≥ {label})" if found else " (graded)" if is_graded else ""
-    title = titles.get(real) or f"{described_title(stem) or stem.upper()}{reading}"
+    title = titles.get(real) or f"{TITLES.get(stem) or stem.upper()}{reading}"
     return f"synthetic stand-in for {title}" if real != name else title
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from rankbound.errors import ConfigError
 from rankbound_study.config.code_digests import CodeDigests
-from rankbound_study.config.sections.description import known_names, own_files
+from rankbound_study.config.sections.description import known_sets, own_files
 from rankbound_study.config.study import Request, Study
 from rankbound_study.options import as_json
 
@@ -56,10 +56,6 @@ class Steps:
         """Return a parameter function: everything that a step depends on, apart from its input files."""
         return lambda wildcards: as_json(self.request(output, wildcards).options)
 
-    def option(self, output: str, name: str) -> Callable[[Any], Any]:
-        """Return a parameter function: one of the options."""
-        return lambda wildcards: self.request(output, wildcards).options[name]
-
     def flags(self, output: str) -> Callable[[Any, Any], str]:
         """Return a parameter function: the flags for inputs that only some files of a rule have."""
 
@@ -82,19 +78,18 @@ class Steps:
 
     # Code
 
-    def code(self, step: str, *modules: str) -> Callable[[Any], str]:
-        """Return a parameter function: the digest of a step's code, read only if the step is in the plan."""
-        return lambda wildcards: self.codes.of_step(step, modules=modules)
+    def code(self, step: str, *modules: str, named: Callable[[Any], str] = lambda _: "") -> Callable[[Any], str]:
+        """Return a parameter function: the digest of a step's code, read only if the step is in the plan.
 
-    def job_code(self, output: str) -> Callable[[Any], str]:
-        """Return a parameter function: the digest of a training job's code."""
-        return lambda wildcards: self.codes.of_step("job", self.options(output)(wildcards))
-
-    def distribution_code(self, wildcards: Any) -> str:
-        """Return the digest of the code that computes the distributions of a loss' metric."""
-        return self.codes.of_step("distributions", wildcards.loss)
+        `modules` are imported by name; `named` is a parameter function, whose text names losses, models or formats.
+        """
+        return lambda wildcards: self.codes.of_step(step, named(wildcards), modules)
 
     # Data
+
+    def format_of_source(self, wildcards: Any) -> str:
+        """Return the format of a data set's raw files."""
+        return self.study.described(wildcards.source).format
 
     def source_of_archive(self, wildcards: Any) -> str:
         """Return the data set that an archive belongs to."""
@@ -115,7 +110,7 @@ class Steps:
 
     def description_flag(self, name: str) -> str:
         """Return the flag for the description of a data set that the project does not know."""
-        if name in known_names():
+        if name in known_sets():
             return ""
         return f"--description {quote(as_json(self.study.described(name).model_dump(exclude_defaults=True)))}"
 

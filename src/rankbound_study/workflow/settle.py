@@ -29,23 +29,12 @@ _PAPER, _RAW, _LICENSED = "paper", "raw", "licensed"
 _RAW_REASON = "another archive with the same content is accepted only if snakemake made data/ from it"
 
 
-def settle_folder(folder: Path) -> None:
-    """Run the step `settle`: check, settle, and say what is left to do."""
-    if missing := settle(folder):
-        print(f"settled, except outputs with licensed pictures: `snakemake --cores 2` makes {', '.join(missing)}")
-    else:
-        print("settled: `snakemake -n` has nothing to do; an edit reruns what depends on it")
-
-
-def settle(folder: Path) -> list[str]:
+def settle(folder: Path) -> None:
     """Record every file of the workflow in `folder` as made by its present rules, code and configuration.
 
     Raw archives may differ from the lock file's if Snakemake itself made the data from them: those of a publisher and a
     mirror may differ in their bytes. Outputs that show licensed pictures may be missing: they are made from the rest in
     a minute.
-
-    Returns:
-        The missing outputs, for Snakemake to make.
 
     Raises:
         DataError: a file or dependency differs from dvc.lock, dvc.yaml does not name every output, or one of the two
@@ -79,7 +68,10 @@ def settle(folder: Path) -> list[str]:
     for path in made:
         if path.name == MANIFEST and (folder / path).is_file():
             restore_records(folder / path.parent)
-    return missing
+    if missing:
+        print(f"settled, except outputs with licensed pictures: `snakemake --cores 2` makes {', '.join(missing)}")
+    else:
+        print("settled: `snakemake -n` has nothing to do; an edit reruns what depends on it")
 
 
 def _refuse(what: str, problems: Sequence[str], remedy: str) -> None:

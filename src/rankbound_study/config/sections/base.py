@@ -17,14 +17,13 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
+    PlainValidator,
     Tag,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     model_validator,
 )
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from rankbound.errors import ConfigError
 from rankbound.texts import split_text
@@ -92,6 +91,11 @@ def nearest(found: Any, allowed: Sequence[str]) -> str:
     return f": did you mean {by_small_letters[close[0]]}?" if close else ""
 
 
+def undefined(name: str, defined: Iterable[str], by: str = "nothing defines") -> str:
+    """Return what is wrong with a name that nothing, or none of some sections, defines."""
+    return f"is {name!r}, which {by}{nearest(name, list(defined))}"
+
+
 def shown(value: Any) -> str:
     """Return a value as JSON, or with its type if JSON has no such values, cut if it is long."""
     if not isinstance(value, str | int | float | list | dict | None):
@@ -115,27 +119,32 @@ def within(path: KeyPath, problems: Iterable[Problem]) -> Iterator[Problem]:
     yield from (((*path, *key), text) for key, text in problems)
 
 
-class Allowed:
-    """Metadata of a text's type: it is one of `names`, or has the `pattern` that `expected` describes.
+def allowed(*names: str, pattern: str = "", expected: str = "", longest: int = LONGEST_NAME) -> PlainValidator:
+    """Return metadata of a text's type: it is one of `names`, or has the `pattern` that `expected` describes.
 
     Such a text becomes part of a path: the pattern decides about `/` and dots, and `longest` limits its characters.
     """
+    form, expected = pattern or "|".join(map(re.escape, names)), expected or f"one of {listed(names)}"
+    schema: dict[str, Any] = {"pattern": f"^({pattern})$"} if pattern else {"enum": list(names)}
 
-    def __init__(self, *names: str, pattern: str = "", expected: str = "", longest: int = LONGEST_NAME) -> None:
-        self._names, self._pattern = names, pattern or "|".join(map(re.escape, names))
-        self._expected, self._longest = expected or f"one of {listed(names)}", longest
-        self._json_schema = {"pattern": f"^({pattern})$"} if pattern else {"enum": list(names)}
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(form, value):
+            raise problem(f"is {shown(value)}: expected {expected}{nearest(value, names)}")
+        return _short(value, longest)
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._check)
+    return PlainValidator(check, json_schema_input_type=Annotated[str, Field(json_schema_extra=schema)])
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"type": "string", **self._json_schema}
 
-    def _check(self, value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(self._pattern, value):
-            raise problem(f"is {shown(value)}: expected {self._expected}{nearest(value, self._names)}")
-        return _short(value, self._longest)
+def expecting(text: str) -> WrapValidator:
+    """Return metadata of a union: what fits none of its types is refused with one sentence, not with one for each."""
+
+    def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            raise problem(f"is {shown(value)}: expected {text}") from error
+
+    return WrapValidator(check)
 
 
 def _short(value: str, longest: int = LONGEST_NAME) -> str:
@@ -205,30 +214,30 @@ Axis = Annotated[Distinct[Value], Field(min_length=1)]
 
 Name = Annotated[
     str,
-    Allowed(
+    allowed(
         pattern="[a-z0-9]+(-[a-z0-9]+)*", expected="a name of small letters, digits and hyphens, such as movielens"
     ),
 ]
 FileName = Annotated[
     str,
-    Allowed(
+    allowed(
         pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*",
         expected="a file's name without folders, of letters, digits, dots, hyphens and underscores, such as MQ2008.zip",
     ),
 ]
 Folder = Annotated[
     str,
-    Allowed(
+    allowed(
         pattern=r"[^\x00-\x1f\x7f{}<>*?\[\]\\]+",
         expected=r"a folder's path without line breaks and without { } < > * ? [ ] \, such as results/seeds",
         longest=1000,
     ),
 ]
-Protocol = Annotated[str, Allowed(PUBLISHED, HONEST)]
+Protocol = Annotated[str, allowed(PUBLISHED, HONEST)]
 Loss = Annotated[str, AfterValidator(_known_loss)]
 Bounding = Annotated[
     str,
-    Allowed(
+    allowed(
         *BOUNDINGS,
         pattern=rf"{'|'.join(BOUNDINGS)}|"
         r"distribution\((gain=(drawn|sd)|(gain=(drawn|sd),)?tilt=(0*[1-9]\d*(\.\d+)?|0+\.0*[1-9]\d*))\)",
@@ -250,17 +259,18 @@ Fold = Annotated[int, Field(ge=1, le=100)]
 Rate = Annotated[float, Field(gt=0, le=1_000_000), AsWritten]
 
 
-def _ascending(rates: list[float]) -> list[float]:
-    if len(rates) < 2 or sorted(set(rates)) != rates:
-        raise problem(
-            f"is {shown(rates)}: expected at least two different rates in ascending order, such as [0.01, 0.03, 0.1]"
-        )
-    return rates
+def _ascending(value: Any) -> Any:
+    if isinstance(value, list) and (len(value) < 2 or sorted(set(value)) != value):
+        raise problem(f"is {shown(value)}: expected at least two different numbers in ascending order, such as [1, 2]")
+    return value
 
 
+Ascending = AfterValidator(_ascending)
+"""Of a list that stands for a number."""
 Rates = Annotated[
-    Annotated[Rate, Tag("rate")] | Annotated[list[Rate], AfterValidator(_ascending), Tag("grid")],
+    Annotated[Rate, Tag("rate")] | Annotated[list[Rate], Tag("grid")],
     Discriminator(lambda value: "grid" if isinstance(value, list) else "rate"),
+    Ascending,
 ]
 """A learning rate, or a grid from which each fold selects one."""
 Share = Annotated[float, Field(gt=0, le=1), AsWritten]
@@ -276,8 +286,8 @@ def of_flag(kind: type[Section], text: str, flag: str) -> Section:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        sentences = (text.removeprefix(f"{named(())} ") for _, text in explained(error, values, kind))
-        raise ConfigError("\n  ".join(f"{flag}: {sentence}" for sentence in sentences)) from error
+        problems = (f"{named(path)} {text}" if path else text for path, text in explained(error, values, kind))
+        raise ConfigError("\n  ".join(f"{flag}: {sentence}" for sentence in problems)) from error
 
 
 _EXPECTED = {
@@ -302,33 +312,29 @@ _EXPECTED = {
 """Kind of error -> what was expected."""
 
 
-def explained(error: ValidationError, values: Mapping[str, Any], kind: type[Keys]) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the key and the sentence of each error in the values of a section."""
+def explained(error: ValidationError, values: Mapping[str, Any], kind: Any) -> Iterator[Problem]:
+    """Yield the problems that pydantic found in the values of a section, or of one of several by its name."""
     for details in error.errors(include_url=False):
         wrong, where, found, context = details["type"], details["loc"], details["input"], details.get("ctx", {})
         path = _in_file(where, values)
         match wrong:
             case "missing":
-                section, path = _section_at(where[:-1], kind), (*path, where[-1])
-                meaning = section.model_fields[str(where[-1])].description
-                yield path, f"the key {named(path)} is missing" + (f" ({meaning})" if meaning else "")
+                meaning = _section_at(where[:-1], kind).model_fields[str(where[-1])].description
+                yield path, f"lacks {where[-1]}" + (f" ({meaning})" if meaning else "")
             case "extra_forbidden":
                 keys = list(_section_at(where[:-1], kind).model_fields)
                 owner = f"of {where[-2]}" if len(path) < len(where) else "here"  # of one of several models
-                hint = f"{nearest(path[-1], keys)} (the keys {owner}: {listed(keys)})"
-                yield path, f"unknown key {named(path)}{hint}"
+                yield path, f"is unknown{nearest(path[-1], keys)} (the keys {owner}: {listed(keys)})"
             case _ if wrong == "invalid_key" or where[-1:] == ("[key]",):
                 path = (*_in_file(where[: -1 if wrong == "invalid_key" else -2], values), key_text(found))
-                text = details["msg"] if isinstance(found, str) else "is not text: write it in quotes"
-                yield path, f"the key {path[-1]} of {named(path[:-1])} {text}"
+                yield path, details["msg"] if isinstance(found, str) else "is not text: write it in quotes"
             case "union_tag_not_found":
-                yield path, f"the key {named((*path, 'name'))} is missing"
+                yield path, "lacks name"
             case "union_tag_invalid":
-                names = re.findall("'(.*?)'", context["expected_tags"])
-                path, name = (*path, "name"), context["tag"]
-                yield path, f"{named(path)} is {shown(name)}: expected one of {listed(names)}{nearest(name, names)}"
+                names, name = re.findall("'(.*?)'", context["expected_tags"]), context["tag"]
+                yield (*path, "name"), f"is {shown(name)}: expected one of {listed(names)}{nearest(name, names)}"
             case "problem":
-                yield path, f"{named(path)} {details['msg']}"
+                yield path, details["msg"]
             case _:
                 expected = _EXPECTED[wrong].format(**context) if wrong in _EXPECTED else details["msg"]
                 # A common mistake: to YAML, 1e-3 without a dot is text.
@@ -336,7 +342,7 @@ def explained(error: ValidationError, values: Mapping[str, Any], kind: type[Keys
                     with suppress(ValueError, OverflowError):
                         number = int(float(found)) if wrong == "int_type" else float(found)
                         expected += f"; YAML reads {found} as text: write {number!r} without quotes"
-                yield path, f"{named(path)} is {shown(found)}: expected {expected}"
+                yield path, f"is {shown(found)}: expected {expected}"
 
 
 def _in_file(where: KeyPath, values: Any) -> KeyPath:

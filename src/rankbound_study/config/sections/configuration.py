@@ -9,16 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError, ValidationInfo
 
 from rankbound.texts import split_text
 from rankbound_study.config.data_sets import GRADED, SYNTHETIC, Instances, SampledName
 from rankbound_study.config.sections import training as models
 from rankbound_study.config.sections.base import (
     METRIC_LOSSES,
-    Allowed,
     Axis,
     Bounding,
     Distinct,
@@ -39,13 +38,15 @@ from rankbound_study.config.sections.base import (
     Seed,
     Share,
     TrainingSeed,
-    Width,
-    Widths,
+    allowed,
+    expecting,
+    explained,
     listed,
     nearest,
     optional,
     problem,
     shown,
+    undefined,
     within,
 )
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys, SourceKeys
@@ -83,6 +84,11 @@ class TrainingKeys(Keys):
     batch_size: Positive = Field(description="Lists in a batch")
     scale: models.Scale | None = optional("Features standardised by the training items, or (absent, none) as they are")
 
+    def model_with(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the model with some options changed, or another one, by its name and with all of its options."""
+        usual = self.model.given()
+        return {**usual, **changes} if changes.get("name", usual["name"]) == usual["name"] else dict(changes)
+
     def problems(self) -> Iterator[Problem]:
         """Yield a scale of features for a model that reads none."""
         if self.scale is not None and self.model.name == "matrix-factorization":
@@ -96,12 +102,12 @@ OWN_LOSS = "hinge"
 class MethodKeys(Keys):
     """A model, a loss and settings."""
 
-    family: Annotated[str, Allowed("rank", "class", "reg")] = Field(
+    family: Annotated[str, allowed("rank", "class", "reg")] = Field(
         description="Ranks items, classifies them as relevant or not, or estimates their values"
     )
     model: Annotated[models.Method, Field(discriminator="name")] = Field(description="The model to fit")
     loss: Loss = Field(description="The loss, as the library names it")
-    target: Annotated[str, Allowed("relevance", "value")] | None = optional(
+    target: Annotated[str, allowed("relevance", "value")] | None = optional(
         "The training target: relevance labels, or the items' own values (ages)"
     )
     settings: models.MethodSettings | None = optional(
@@ -126,7 +132,7 @@ class ComparisonKeys(Keys):
     """Methods that are compared on data sets."""
 
     datasets: Axis[Name] = Field(description="Data sets as training reads them: mq2008-label1, aaf, aaf-vgg16")
-    judged_by: Annotated[str, Allowed("nDCG", "nDCG@10", "AP", "PairAccuracy")] = Field(
+    judged_by: Annotated[str, allowed("nDCG", "nDCG@10", "AP", "PairAccuracy")] = Field(
         description="The metric that selects an epoch on the validation part"
     )
     feature_counts: Axis[Positive] | None = optional(
@@ -138,7 +144,7 @@ class ComparisonKeys(Keys):
     methods: dict[
         Annotated[
             str,
-            Allowed(
+            allowed(
                 pattern="[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*",
                 expected="a name of letters, digits and hyphens that starts with a capital, such as Rank-LR",
             ),
@@ -167,7 +173,7 @@ class ComparisonKeys(Keys):
         for position, name in enumerate(self.datasets):
             where = ("datasets", position)
             if name not in defined:
-                yield where, f"is {name!r}, which nothing defines{nearest(name, list(defined))}"
+                yield where, undefined(name, defined)
                 continue
             instances = defined[name]
             if instances.data_set.sampled:
@@ -175,9 +181,6 @@ class ComparisonKeys(Keys):
             if moved and (instances.kind != "images" or instances.features):
                 yield ("methods", moved[0]), f"has the setting shift, which moves pictures: {name} has no pixels"
             if instances.kind == "images":
-                there = images[instances.source].folds
-                if max(self.folds) > there:
-                    yield ("folds",), f"has {max(self.folds)}, but images.{instances.source} makes {there}"
                 if instances.features and images[instances.source].vgg16_side is None:
                     yield where, f"is {name!r}, which needs images.{instances.source}.vgg16_side"
                 continue
@@ -206,8 +209,7 @@ class ComparisonKeys(Keys):
         return {key: value for key, value in merged.items() if value is not None and key in names}
 
 
-MODELS = {get_args(model.model_fields["name"].annotation)[0]: model for model in models.BOUNDED_MODELS}
-"""The models whose options a variant may change, or state for another model."""
+_BOUNDED: TypeAdapter[models.Bounded] = TypeAdapter(Annotated[models.Bounded, Field(discriminator="name")])
 
 TESTING = ("test_nsr", "test_relevant", "judged_by")
 """The settings that change how a training is measured, not how it is done."""
@@ -216,29 +218,16 @@ OF_TRAINER = {*models.TrainerSettings.model_fields, "scale", LIST_WEIGHTS}
 """The settings of models that are trained by epochs; trees have none of them."""
 
 
-class ModelOptions(models.TreeOptions):
-    """Options of the model that a variant changes, or another model by its name, with all of its options."""
-
-    name: Annotated[str, Allowed(*MODELS)] | None = optional("Name of the model (absent: that of the data set)")
-    rounds: Epochs | None = optional("Trees to grow, of which the validation part selects the number")
-    every: Positive | None = optional("Trees between measurements")
-    learning_rate: Rates | None = optional("Learning rate of boosting, or a grid of rates")
-    lambdarank_norm: bool | None = optional(models.LAMBDARANK_NORM)
-    factors: Width | None = optional("Length of a topic's or item's vector")
-    bias: models.Bias | None = optional(
-        "A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
-    )
-    spread: Rate | None = optional("Largest absolute initial value of the factors, which start uniform")
-    hidden: Widths | None = optional("Width of each hidden layer")
-    activation: models.Activation | None = optional("Activation after each hidden layer")
+# Only with those of the data set's own model are they whole, and can be validated.
+ModelOptions = Annotated[dict[str, Any], BeforeValidator(lambda value: value, json_schema_input_type=models.Bounded)]
 
 
 class VariantKeys(models.TrainerSettings):
     """Changed settings of the trainings."""
 
-    model: ModelOptions | None = optional("Options of the model")
+    model: ModelOptions | None = optional("Options of the model, or another one by its name, with all of its options")
     temperature: Rate | None = optional("Temperature of the sigmoid in a smooth rank")
-    distributions: Annotated[str, Allowed(*METHODS)] | None = optional(
+    distributions: Annotated[str, allowed(*METHODS)] | None = optional(
         "How the score distributions of the distribution bounding are made (absent: as usual)"
     )
     validation_share: ProperShare | None = optional(
@@ -250,10 +239,10 @@ class VariantKeys(models.TrainerSettings):
     test_relevant: Positive | None = optional(
         "Number of relevant items kept per test list, drawn at random (absent: all)"
     )
-    list_weights: Annotated[str, Allowed(pattern=ListWeights.PATTERN, expected=ListWeights.EXPECTED)] | None = optional(
+    list_weights: Annotated[str, allowed(pattern=ListWeights.PATTERN, expected=ListWeights.EXPECTED)] | None = optional(
         "Weights of the training lists, with mean 1 (absent: each list counts alike)"
     )
-    judged_by: Annotated[str, Allowed("nDCG", "AP", "RR", "P@5", "P@10", "nDCG@10")] | None = optional(
+    judged_by: Annotated[str, allowed("nDCG", "AP", "RR", "P@5", "P@10", "nDCG@10")] | None = optional(
         "The metric that selects an epoch on the validation part (absent: the loss' own)"
     )
 
@@ -267,14 +256,19 @@ class VariantKeys(models.TrainerSettings):
     ) -> Iterator[Problem]:
         """Yield settings that a data set, or its model, does not have."""
         training = config.training[instances.source]
-        usual = training.model.name
-        name = (self.model and self.model.name) or usual
-        if name == BOOSTED_TREES:
+        usual, model = training.model.name, training.model_with(self.model or {})
+        if (name := model["name"]) == BOOSTED_TREES:
             for key in sorted(self.model_fields_set & OF_TRAINER):
                 yield (key,), f"is for models that are trained by epochs, not for {name}: remove it"
         elif HONEST not in training.learning_rate and self.learning_rate is None:
             yield (), f"has no learning_rate, nor has training.{instances.source} one for honest runs"
-        yield from within(("model",), self._model_problems(name, usual, instances))
+        try:
+            reads_topics = isinstance(_BOUNDED.validate_python(model), models.MatrixFactorizationKeys)
+            if name != usual and reads_topics != instances.data_set.sampled:
+                reads = "items that recur between topics" if reads_topics else "features"
+                yield ("model", "name"), f"is {name}, which reads {reads}: {instances.name} has none"
+        except ValidationError as error:
+            yield from within(("model",), explained(error, model, models.Bounded))
         sized = [bounding for bounding in boundings if needs_distributions(bounding)]
         if self.distributions is not None and not sized:
             text = "is for the bounding distribution, which boundings has not: add it, or remove this"
@@ -295,24 +289,6 @@ class VariantKeys(models.TrainerSettings):
         if self.validation_share is not None and sized:
             text = f"changes the list sizes, for which {sized[0]} needs tables: remove that bounding"
             yield ("validation_share",), text
-
-    def _model_problems(self, name: str, usual: str, instances: Instances) -> Iterator[Problem]:
-        """Yield options that a model does not have, those that another one lacks, and models that nothing fits."""
-        stated = self.model.model_fields_set - {"name"} if self.model else set()
-        options = {option: field for option, field in MODELS[name].model_fields.items() if option != "name"}
-        owner = f", the model of {instances.name}" if name == usual else ""
-        for option in sorted(stated - set(options)):
-            its = f"its options: {listed(list(options))}" if options else "it has no options"
-            yield (option,), f"is not an option of {name}{owner} ({its})"
-        if name == usual:
-            return
-        for option, field in options.items():
-            if field.is_required() and option not in stated:
-                yield (), f"is {name} without {option}: give it a value"
-        reads_topics = MODELS[name] is models.MatrixFactorizationKeys
-        if reads_topics != instances.data_set.sampled:
-            reads = "items that recur between topics" if reads_topics else "features"
-            yield ("name",), f"is {name}, which reads {reads}: {instances.name} has none"
 
 
 @dataclass(frozen=True)
@@ -387,8 +363,7 @@ class ExperimentKeys(Keys):
         for position, dataset in enumerate(self.datasets):
             where = ("datasets", position)
             if dataset not in defined:
-                hint = f"{nearest(dataset, list(defined))} (or leave {name} out of `experiment`)"
-                yield where, f"is {dataset!r}, which nothing defines{hint}"
+                yield where, f"{undefined(dataset, defined)} (or leave {name} out of `experiment`)"
             elif (source := defined[dataset].source) not in config.training:
                 trained = listed(list(config.training)) or "none"
                 yield where, f"is {dataset!r}, but training has no entry for {source!r} (it has {trained})"
@@ -419,20 +394,14 @@ class PathvarKeys(Keys):
     logs: Folder = Field(description="Output of every step")
 
 
-Method = Annotated[str, Allowed(*METHODS)]
-
-
-def _methods(value: Any) -> Any:
-    by_protocol = value if isinstance(value, dict) else {PUBLISHED: value}
-    if not by_protocol or any(method not in METHODS for method in by_protocol.values()):
-        raise problem(f"is {shown(value)}: expected {listed(METHODS)}, or one for each protocol: {_EXAMPLE}")
-    if unknown := [name for name in by_protocol if name not in (PUBLISHED, HONEST)]:
-        raise problem(f"has {shown(unknown[0])}: expected the protocols {PUBLISHED} and {HONEST}, as in {_EXAMPLE}")
-    return value
+Method = Annotated[str, allowed(*METHODS)]
 
 
 _EXAMPLE = f"{{{PUBLISHED}: {SAMPLED}, {HONEST}: {EXACT}}}"
-Methods = Annotated[Any, PlainValidator(_methods, json_schema_input_type=Method | dict[Protocol, Method])]
+Methods = Annotated[
+    Method | Annotated[dict[Protocol, Method], Field(min_length=1)],
+    expecting(f"{listed(METHODS)}, or one for each protocol: {_EXAMPLE}"),
+]
 
 
 class DistributionKeys(Keys):
@@ -456,10 +425,10 @@ class DistributionKeys(Keys):
 class LeaderboardKeys(Keys):
     """Settings of the leaderboard, which shows all models on one metric."""
 
-    judged_by: Annotated[str, Allowed(*JUDGED_BY.values())] | None = optional(
+    judged_by: Annotated[str, allowed(*JUDGED_BY.values())] | None = optional(
         "The metric of all scores and tests (absent: nDCG)"
     )
-    baseline: Annotated[str, Allowed(*(name for name in CONTROLS if name != "oracle"))] | None = optional(
+    baseline: Annotated[str, allowed(*(name for name in CONTROLS if name != "oracle"))] | None = optional(
         "The control of all differences (absent: best-feature, popularity or random, if it runs)"
     )
     margin: Share | None = optional("Differences within it do not matter, in units of the metric (absent: 0.01)")
@@ -485,11 +454,11 @@ class Configuration(Keys):
     pathvars: PathvarKeys = Field(description="Folders that the workflow writes to")
     protocols: Axis[Protocol] = Field(description="The part that selects the epoch; outputs show the first")
     datasets: Axis[Name] = Field(description="Names of entries of interactions and lists that run")
-    losses: Axis[Annotated[str, Allowed(*LOSSES)]] = Field(description="Losses that models are trained on")
+    losses: Axis[Annotated[str, allowed(*LOSSES)]] = Field(description="Losses that models are trained on")
     boundings: Axis[Bounding] = Field(description="Boundings of each loss")
     folds: Axis[Fold] = Field(description="Folds that run")
     seeds: dict[Protocol, Axis[TrainingSeed]] = Field(description="Repetitions of every training, by protocol")
-    controls: Distinct[Annotated[str, Allowed(*CONTROLS)]] = Field(description="Models without a loss")
+    controls: Distinct[Annotated[str, allowed(*CONTROLS)]] = Field(description="Models without a loss")
     interactions: dict[Name, InteractionKeys] = Field({}, description="Data sets of ratings by name")
     lists: dict[Name, ListKeys] = Field({}, description="Data sets of judged lists by name")
     images: dict[Name, ImageKeys] = Field({}, description="Data sets of pictures by name")
@@ -536,8 +505,7 @@ class Configuration(Keys):
                     yield ("distributions", "method"), f"has no method for the protocol {protocol}: add it"
         defined = [*self.interactions, *self.lists]
         for name in [name for name in self.distributions.datasets if name not in defined]:
-            hint = nearest(name, defined)
-            yield ("distributions", "datasets", name), f"is not defined under interactions or lists{hint}"
+            yield ("distributions", "datasets", name), undefined(name, defined, "interactions and lists do not define")
 
     @property
     def sources(self) -> dict[str, Mapping[str, SourceKeys]]:
@@ -564,23 +532,20 @@ class Configuration(Keys):
     def _chosen_experiments(self) -> list[str]:
         return list(self.experiments) if self.experiment is None else self.experiment
 
-    def _fold_count(self, name: str) -> int | None:
-        """Return the number of folds of a data set of ratings or judged lists; None if nothing defines it."""
-        keys = self.interactions.get(name) or self.lists.get(name)
-        return keys.n_folds(name) if keys else None
-
     def _for_all_protocols(self, path: KeyPath, what: str, section: Mapping[str, object]) -> Iterator[Problem]:
         for protocol in [protocol for protocol in self.protocols if protocol not in section]:
             yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"
 
     def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
         """Check a data set of the bounded half."""
-        defined = [name for entries in self.sources.values() for name in entries]
-        if name not in defined:
-            yield where, f"is {name!r}, which neither interactions nor lists defines{nearest(name, defined)}"
-        elif name in self.images:
+        defined: dict[str, SourceKeys] = {**self.interactions, **self.lists}
+        if name in self.images:
             yield where, f"is {name!r}, which has pictures: name it in a comparison instead"
-        elif name not in self.training:
+            return
+        if name not in defined:
+            yield where, undefined(name, defined, "interactions and lists do not define")
+            return
+        if name not in self.training:
             trained = listed(list(self.training)) or "none"
             yield ("training",), f"has no entry for the data set {name!r} (it has {trained})"
         else:
@@ -590,8 +555,7 @@ class Configuration(Keys):
                 yield path, "is matrix-factorization: it learns items that recur between topics; judged lists need mlp"
             if name in self.interactions and training.model.name == "mlp":
                 yield path, "is mlp: it reads features, and ratings have none; use matrix-factorization"
-        there = self._fold_count(name)
-        if there is not None and max(self.folds) > there:
+        if max(self.folds) > (there := defined[name].n_folds(name)):
             yield ("folds",), f"has {max(self.folds)}, but {name} has {there}"
         sized = [bounding for bounding in self.boundings if needs_distributions(bounding)]
         if sized and name in self.lists and GRADED in self.lists[name].thresholds:
@@ -607,16 +571,15 @@ class Configuration(Keys):
         taken, shown_first = dict[tuple[str, str], str](), dict[tuple[str, str | None], str]()
         for name in dict.fromkeys((*running, *self.comparisons)):
             if name not in self.comparisons:
-                hint = nearest(name, list(self.comparisons))
-                yield ("compare", running.index(name)), f"is {name!r}, which comparisons does not define{hint}"
+                yield ("compare", running.index(name)), undefined(name, self.comparisons, "comparisons do not define")
                 continue
             section, where = self.comparisons[name], ("comparisons", name)
             yield from within(where, section.data_problems(self.instances, self.images))
             for position, dataset in enumerate(section.datasets):
                 if (instances := self.instances.get(dataset)) is None:
                     continue
-                there = self._fold_count(instances.source)
-                if there is not None and max(section.folds) > there:
+                there = self.sources[instances.kind][instances.source].n_folds(instances.source)
+                if max(section.folds) > there:
                     yield (*where, "folds"), f"has {max(section.folds)}, but {dataset} has {there}"
                 for method, base, _, _ in section.trained():
                     if (other := taken.setdefault((dataset, method), name)) != name:
@@ -645,5 +608,4 @@ class Configuration(Keys):
                 problems = self.experiments[name].study_problems(name, self, self.instances)
                 yield from within(("experiments", name), problems)
             else:
-                hint = nearest(name, list(self.experiments))
-                yield ("experiment", position), f"is {name!r}, which experiments does not define{hint}"
+                yield ("experiment", position), undefined(name, self.experiments, "experiments do not define")

@@ -1,9 +1,9 @@
 """The sections of data sets: ratings, judged lists, pictures, and generated ones; how negatives are sampled."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, PlainValidator
+from pydantic import AfterValidator, Field
 
 from rankbound_study.config.data_sets import (
     EVERY,
@@ -27,6 +27,7 @@ from rankbound_study.config.data_sets import (
 )
 from rankbound_study.config.sections.base import (
     LARGEST_RATIO,
+    Ascending,
     AsWritten,
     Axis,
     Distinct,
@@ -38,10 +39,11 @@ from rankbound_study.config.sections.base import (
     ProperShare,
     Ratio,
     Seed,
+    allowed,
+    expecting,
     listed,
     optional,
     problem,
-    shown,
 )
 from rankbound_study.config.sections.description import (
     FACES,
@@ -49,8 +51,7 @@ from rankbound_study.config.sections.description import (
     ORDINARY_FOLDS,
     RATINGS,
     DescriptionKeys,
-    known_names,
-    known_set,
+    known_sets,
 )
 
 LARGEST_SPREAD = 3.0
@@ -74,14 +75,7 @@ class PlantedKeys(Keys):
     items: Positive = Field(3000, description="Items of the catalogue")
 
 
-def _sampling(value: Any) -> Any:
-    parts = (value,) if isinstance(value, str) else tuple(value.values()) if isinstance(value, dict) else ()
-    of_parts = not isinstance(value, dict) or list(value) in ([TRAIN, TEST], [TEST, TRAIN])
-    if not parts or not of_parts or any(part not in SAMPLINGS for part in parts):
-        raise problem(
-            f"is {shown(value)}: expected one of {listed(SAMPLINGS)}, or one for each part: "
-            f"{{{TRAIN}: {UNIFORM}, {TEST}: {FULL}}}"
-        )
+def _drawable(value: Any) -> Any:
     if isinstance(value, dict) and value[TRAIN] == value[TEST]:
         raise problem(f"has {value[TRAIN]} for both parts: write {value[TRAIN]} alone")
     if Sampling.of(value) not in EVERY:
@@ -89,26 +83,20 @@ def _sampling(value: Any) -> Any:
     return value
 
 
-_Part = Literal["uniform", "popularity", "full"]
-_Parts = dict[Literal["train", "test"], _Part]
-SamplingValue = Annotated[Any, PlainValidator(_sampling, json_schema_input_type=_Part | _Parts)]
-
-
-def _ratios(value: Any) -> Any:
-    several = isinstance(value, list)
-    for ratio in value if several else [value]:
-        if type(ratio) is not int or not (1 if several else OWN) <= ratio <= LARGEST_RATIO:
-            raise problem(
-                f"is {shown(value)}: expected a whole number of at most {LARGEST_RATIO}, {OWN} for the user's own "
-                "irrelevant items, or a list of ratios from 1 on, of which each user has one"
-            )
-    if several and (len(value) < 2 or sorted(set(value)) != value):
-        raise problem(f"is {shown(value)}: expected at least two different ratios in ascending order, such as [1, 2]")
-    return value
-
-
-_Ratio = Annotated[int, Field(ge=OWN, le=LARGEST_RATIO)] | Annotated[Distinct[Ratio], Field(min_length=2)]
-Ratios = Annotated[Any, PlainValidator(_ratios, json_schema_input_type=_Ratio)]
+_Part = Annotated[str, allowed(*SAMPLINGS)]
+SamplingValue = Annotated[
+    _Part | Annotated[dict[Annotated[str, allowed(TRAIN, TEST)], _Part], Field(min_length=2)],
+    expecting(f"one of {listed(SAMPLINGS)}, or one for each part: {{{TRAIN}: {UNIFORM}, {TEST}: {FULL}}}"),
+    AfterValidator(_drawable),
+]
+Ratios = Annotated[
+    Annotated[int, Field(ge=OWN, le=LARGEST_RATIO)] | Annotated[Distinct[Ratio], Field(min_length=2)],
+    expecting(
+        f"a whole number of at most {LARGEST_RATIO}, {OWN} for the user's own irrelevant items, or a list of different "
+        "ratios from 1 on, of which each user has one"
+    ),
+    Ascending,
+]
 
 
 class SourceKeys(Keys):
@@ -137,13 +125,13 @@ class SourceKeys(Keys):
             return
         if self.size is not None:
             yield ("size",), f"is for generated data, whose names start with {SYNTHETIC}"
-        if name in known_names():
+        if name in known_sets():
             if self.source is not None:
                 yield ("source",), f"is set, but the project knows {name}: give data of your own another name"
             if self.archive is None:
                 yield (), f"needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
         elif self.source is None:
-            known = listed([one for one in known_names() if known_set(one).format in self.formats])
+            known = listed([one for one, keys in known_sets().items() if keys.format in self.formats])
             yield (), f"is not known (known are {known}): describe it under source, as docs/data.md says"
         elif (self.source.path is None) == (self.archive is None):
             found = "has an archive beside" if self.archive else "has neither an archive nor"
@@ -163,7 +151,7 @@ class SourceKeys(Keys):
 
     def described(self, name: str) -> DescriptionKeys | None:
         """Return the description of the data set of that name; None for generated data."""
-        return self.source or (known_set(name) if name in known_names() else None)
+        return self.source or known_sets().get(name)
 
 
 STAND_IN = f"{SYNTHETIC}movielens"
@@ -232,14 +220,10 @@ _LARGEST_LABEL = 2**7 - 1
 """Tables store labels in 8 bits."""
 
 
-def _threshold(value: Any) -> Any:
-    if value == GRADED or (type(value) is int and 1 <= value <= _LARGEST_LABEL):
-        return value
-    raise problem(f"is {shown(value)}: expected the smallest relevant label, 1 to {_LARGEST_LABEL}, or {GRADED}")
-
-
-_Label = Annotated[int, Field(ge=1, le=_LARGEST_LABEL)] | Literal["graded"]
-Threshold = Annotated[Any, PlainValidator(_threshold, json_schema_input_type=_Label)]
+Threshold = Annotated[
+    Annotated[int, Field(ge=1, le=_LARGEST_LABEL)] | Annotated[str, allowed(GRADED)],
+    expecting(f"the smallest relevant label, 1 to {_LARGEST_LABEL}, or {GRADED}"),
+]
 
 
 class ListKeys(SourceKeys):
@@ -255,7 +239,7 @@ class ListKeys(SourceKeys):
         """Yield its lists by every reading of their labels."""
         for threshold in self.thresholds:
             read = f"{name}-{GRADED if threshold == GRADED else f'label{threshold}'}"
-            options = {GRADED: True} if threshold == GRADED else {"threshold": threshold}
+            options: dict[str, Any] = {GRADED: True} if threshold == GRADED else {"threshold": threshold}
             yield Instances(read, name, "lists", DataSet(read, None), options)
 
 
@@ -281,6 +265,10 @@ class ImageKeys(SourceKeys):
     vgg16_side: int | None = Field(
         None, ge=32, le=4096, description="Side of VGG16's input pictures (224 as published)"
     )
+
+    def n_folds(self, name: str) -> int:
+        """Return the number of splits."""
+        return self.folds
 
     def instances(self, name: str) -> Iterator[Instances]:
         """Yield its pairs with pixels, and with a network's features."""

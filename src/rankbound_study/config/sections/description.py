@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, Problem, Seed, listed, optional
+from rankbound_study.config.sections.base import Axis, Keys, Positive, Problem, Seed, allowed, listed, optional
 
 LISTS, RATINGS, FACES, WEIGHTS = ("letor", "lightgbm", "table"), "ratings", "faces", "weights"
 CONVERTED = (*LISTS, RATINGS, FACES)
@@ -41,12 +41,12 @@ FEWEST_PARTS = 3
 """One part for testing, one for validation, and one for training."""
 
 Checksum = Annotated[
-    str, Allowed(pattern="[0-9a-f]{32}|[0-9a-f]{64}", expected="a checksum in small hexadecimal digits")
+    str, allowed(pattern="[0-9a-f]{32}|[0-9a-f]{64}", expected="a checksum in small hexadecimal digits")
 ]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Title = Annotated[
     str,
-    Allowed(
+    allowed(
         # A dollar or a backslash would begin a formula in a figure.
         pattern=r"[^\x00-\x1f\x7f$\\]+",
         expected="a title of one line without $ and \\",
@@ -62,8 +62,8 @@ MostFolds = Annotated[int, Field(ge=1, le=100)]
 class ContentKeys(Keys):
     """The checksums of a data set's files; steps refuse other content."""
 
-    algorithm: Annotated[str, Allowed("sha256", "md5")] = Field("sha256", description="Of the checksums of members")
-    line_ends: Annotated[str, Allowed("as-is", "any")] = Field("as-is", description="any: CRLF counts as LF")
+    algorithm: Annotated[str, allowed("sha256", "md5")] = Field("sha256", description="Of the checksums of members")
+    line_ends: Annotated[str, allowed("as-is", "any")] = Field("as-is", description="any: CRLF counts as LF")
     members: dict[Text, Checksum] = Field({}, description="Checksums by the ends of the members' paths")
     file: Checksum | None = optional("SHA-256 of a file that is no archive")
 
@@ -130,7 +130,7 @@ class FoldPatternKeys(FoldKeys):
 class TimeKeys(Keys):
     """A split of ratings by time, in one fold: training items are older than those for validation, then testing."""
 
-    cut: Annotated[str, Allowed("user", "global")] = Field(
+    cut: Annotated[str, allowed("user", "global")] = Field(
         "user", description="user: each user's latest relevant items are tested; global: all from one moment on"
     )
     test_share: Annotated[float, Field(gt=0, lt=1)] = Field(0.2, description="Share of relevant items to test on")
@@ -139,7 +139,7 @@ class TimeKeys(Keys):
 class DescriptionKeys(Keys):
     """What a data set is."""
 
-    format: Annotated[str, Allowed(*FORMATS)] = Field(description="Layout of the files")
+    format: Annotated[str, allowed(*FORMATS)] = Field(description="Layout of the files")
     title: Title | None = optional("Name of the data set in tables, figures and messages")
     homepage: Text | None = optional("Where it is published")
     terms: Text | None = optional("Terms of its use")
@@ -157,13 +157,13 @@ class DescriptionKeys(Keys):
     groups: Text = Field(".query", description="lightgbm: what the names of files with the sizes of queries end in")
     columns: ColumnKeys | None = optional("table and ratings: the columns")
     separator: Annotated[str, Field(min_length=1, max_length=4)] = Field(",", description="ratings: between columns")
-    ids: Annotated[str, Allowed(NUMBERS, TEXTS)] = Field(NUMBERS, description="ratings: what users and items are")
-    encoding: Annotated[str, Allowed(UTF_8, LATIN_1)] = Field(UTF_8, description="ratings: of text")
+    ids: Annotated[str, allowed(NUMBERS, TEXTS)] = Field(NUMBERS, description="ratings: what users and items are")
+    encoding: Annotated[str, allowed(UTF_8, LATIN_1)] = Field(UTF_8, description="ratings: of text")
     header: bool = Field(True, description="ratings: the first line names the columns")
     labels: Files | None = optional(
         "table and ratings: labels or ratings that are words, ascending: the first counts as 0"
     )
-    repeats: Annotated[str, Allowed(*REPEATS)] | None = optional(
+    repeats: Annotated[str, allowed(*REPEATS)] | None = optional(
         "ratings: several rows of a user and an item are one, with their last or highest rating, or the "
         "sum (without ratings: their number); absent: errors"
     )
@@ -275,23 +275,13 @@ FOLDER = Path(__file__).parents[1] / "known"
 
 
 @cache
-def known_names() -> tuple[str, ...]:
-    """Return the names of the data sets that the library's table or a file in the folder `known` describes."""
-    return tuple(sorted(_known()))
-
-
-@cache
-def known_set(name: str) -> DescriptionKeys:
-    """Return the description of a data set of that name."""
-    return DescriptionKeys.model_validate(_known()[name])
-
-
-@cache
-def _known() -> Mapping[str, Any]:
+def known_sets() -> Mapping[str, DescriptionKeys]:
+    """Return the data sets that the library's table or a file in the folder `known` describes, by name, sorted."""
     import tomllib
     from importlib.resources import files
 
     import yaml  # type: ignore[import-untyped]
 
     public = tomllib.loads(files("rankbound").joinpath("datasets.toml").read_text("utf-8"))
-    return public | {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in FOLDER.glob("*.yaml")}
+    known = public | {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in FOLDER.glob("*.yaml")}
+    return {name: DescriptionKeys.model_validate(known[name]) for name in sorted(known)}

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rankbound_study.config.sections.base import (
-    Allowed,
     AsWritten,
     Epochs,
     Keys,
@@ -15,14 +14,15 @@ from rankbound_study.config.sections.base import (
     Share,
     Width,
     Widths,
+    allowed,
     optional,
 )
 
-Scale = Annotated[str, Allowed("standard", "none")]
+Scale = Annotated[str, allowed("standard", "none")]
 BIASES = ("none", "item")
 """Those of the library's factorisation, which a configuration is checked without."""
-Bias = Annotated[str, Allowed(*BIASES)]
-Activation = Annotated[str, Allowed("relu", "sigmoid", "tanh")]
+Bias = Annotated[str, allowed(*BIASES)]
+Activation = Annotated[str, allowed("relu", "sigmoid", "tanh")]
 
 
 class MatrixFactorizationKeys(Keys):
@@ -58,21 +58,13 @@ class ConvolutionKeys(Keys):
     hidden: Widths | None = optional("Width of each hidden layer")
 
 
-LAMBDARANK_NORM = "Normalise the gradients of the LambdaRank loss by query, as LightGBM does by default"
-
-
-class TreeOptions(Keys):
-    """The options that every ensemble of trees has a value for by default."""
+class TreeKeys(Keys):
+    """The options of all ensembles of trees."""
 
     leaves: int | None = Field(None, ge=2, le=2**17, description="Largest number of leaves of a tree")
     min_rows: Positive | None = optional("Smallest number of rows in a leaf")
     feature_share: Share | None = optional("Share of the features that each tree may use")
     bins: int | None = Field(None, ge=2, le=2**16 - 1, description="Number of values that a feature is rounded to")
-
-
-class TreeKeys(TreeOptions):
-    """The options of all ensembles of trees."""
-
     rounds: Epochs = Field(description="Trees to grow, of which the validation part selects the number")
     every: Positive = Field(description="Trees between measurements")
 
@@ -82,7 +74,9 @@ class BoostedTreeKeys(TreeKeys):
 
     name: Literal["boosted-trees"] = Field(description="Name of the model")
     learning_rate: Rates | None = optional("Learning rate of boosting, or a grid of rates")
-    lambdarank_norm: bool | None = optional(LAMBDARANK_NORM)
+    lambdarank_norm: bool | None = optional(
+        "Normalise the gradients of the LambdaRank loss by query, as LightGBM does by default"
+    )
 
 
 class RandomForestKeys(TreeKeys):
@@ -116,17 +110,17 @@ class RankerKeys(Keys):
 
     name: RankerName = Field(description="Name of the model")
     cost: Rate | None = optional("ranksvm, subset-ranking: the factor of the loss (null: by validation)")
-    pair_weights: Annotated[str, Allowed("equal", "list")] | None = optional(
+    pair_weights: Annotated[str, allowed("equal", "list")] | None = optional(
         "ranksvm, rankboost: all pairs weigh the same, or all lists"
     )
     starts: Positive | None = optional("coordinate-ascent: number of initial weights")
-    classification: Annotated[str, Allowed("multiclass", "ordinal")] | None = optional(
+    classification: Annotated[str, allowed("multiclass", "ordinal")] | None = optional(
         "mcrank: one classifier of all labels, or one for each"
     )
     leaves: int | None = Field(None, ge=2, le=2**17, description="mcrank: largest number of leaves of a tree")
 
 
-BOUNDED_MODELS = (MatrixFactorizationKeys, NetworkKeys, LinearKeys, BoostedTreeKeys)
+Bounded = MatrixFactorizationKeys | NetworkKeys | LinearKeys | BoostedTreeKeys
 """The models of the bounded half and its experiments."""
 
 Method = NetworkKeys | LinearKeys | ConvolutionKeys | BoostedTreeKeys | RandomForestKeys | PenalisedKeys | RankerKeys
@@ -136,7 +130,7 @@ Model = MatrixFactorizationKeys | Method
 class TrainerSettings(Keys):
     """The settings of every trainer that a comparison, a method or a variant changes."""
 
-    optimiser: Annotated[str, Allowed("adam", "sgd")] | None = optional("Adam, or plain stochastic gradient descent")
+    optimiser: Annotated[str, allowed("adam", "sgd")] | None = optional("Adam, or plain stochastic gradient descent")
     learning_rate: Rates | None = optional("Learning rate of the optimiser, or a grid of rates")
     epochs: Epochs | None = optional("Number of epochs, of which the validation part selects one")
     batch_size: Positive | None = optional("Lists, pairs or items in a batch")
@@ -147,7 +141,7 @@ class MethodSettings(TrainerSettings):
 
     nullable = ("pairs", "shift")
 
-    batches: Annotated[str, Allowed("lists", "pairs", "items")] | None = optional(
+    batches: Annotated[str, allowed("lists", "pairs", "items")] | None = optional(
         "Content of a batch: whole lists, pairs within them, or single items"
     )
     pairs: Positive | None = optional("Pairs drawn per epoch (null: all)")
