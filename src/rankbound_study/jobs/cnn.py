@@ -8,7 +8,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
 from rankbound.kernels import usable
 from rankbound.training.models import MLP
@@ -54,7 +53,8 @@ class RankCNN(nn.Module):
             with torch.no_grad():
                 for parameter in convolution.parameters():
                     parameter.uniform_(-reach, reach, generator=generator)
-            layers += [convolution, RectifiedPool()]
+            # ReLU of the quarter that is left: the same as ReLU before the pooling.
+            layers += [convolution, nn.Sequential(nn.MaxPool2d(POOLING), nn.ReLU())]
         self.convolutions = nn.Sequential(*layers)
         self.n_flat = channels[-1] * remaining**2
         self.scores = MLP(self.n_flat, hidden, generator=generator)
@@ -84,14 +84,6 @@ class FrequencyConv2d(nn.Conv2d):
             return super().forward(images)
         filtered: Tensor = _Filtered.apply(images, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return filtered
-
-
-class RectifiedPool(nn.Module):
-    """Maximum pooling of squares of 2 x 2, then ReLU of the quarter that is left: the same as ReLU before it."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return pooled `images` `(n, channels, h, w)`, of shape `(n, channels, h // 2, w // 2)`."""
-        return torch.relu(functional.max_pool2d(images, POOLING))
 
 
 class _Filtered(torch.autograd.Function):
