@@ -106,19 +106,20 @@ class _Filtered(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        from rankbound_study.jobs.cnn_kernels import filter_slopes, filtered
+        from rankbound_study.jobs.cnn_kernels import filtered
 
         values, filters = ctx.saved_tensors
         spectra = torch.fft.rfft2(upstream, s=ctx.size)
-        sums = filters.new_empty(filters.shape)
-        filter_slopes(_flat(values), _flat(spectra), _flat(sums))
+        # A filter's slopes are sums over the pictures, where scores are sums over the channels: both change places.
+        sums = values.new_empty(values.shape[1], len(filters), *values.shape[2:])
+        filtered(_flat(values.transpose(0, 1)), _flat(spectra.transpose(0, 1)), True, _flat(sums))
         height, width = ctx.kernel
-        of_weight = torch.fft.irfft2(sums, s=ctx.size)[..., :height, :width]
+        of_weight = torch.fft.irfft2(sums, s=ctx.size).transpose(0, 1)[..., :height, :width]
         of_images = None
         # The slopes of a network's input are not needed.
         if ctx.needs_input_grad[0]:
             of_values = values.new_empty(values.shape)
-            filtered(_flat(spectra), _flat(filters.transpose(0, 1).contiguous()), False, _flat(of_values))
+            filtered(_flat(spectra), _flat(filters.transpose(0, 1)), False, _flat(of_values))
             of_images = torch.fft.irfft2(of_values, s=ctx.size)
         return of_images, of_weight, upstream.sum((0, 2, 3))
 

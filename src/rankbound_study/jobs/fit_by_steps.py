@@ -204,13 +204,11 @@ class TreeEnsemble:
 
     def scores(self, items: Tensor, rounds: int) -> Tensor:
         """Return the scores of items by the first `rounds` trees."""
-        values = [
-            self._booster.predict(
-                _rows(self._features, chunk), num_iteration=rounds, raw_score=self._raw, num_threads=1
-            )
-            for chunk in torch.split(items, _batch(self._features))
-        ]
-        return torch.from_numpy(np.concatenate(values)) if values else torch.empty(0, dtype=torch.float64)
+        values = []
+        for chunk in torch.split(items, _batch(self._features)):
+            rows = self._features[chunk].to(torch.float64).numpy()
+            values.append(self._booster.predict(rows, num_iteration=rounds, raw_score=self._raw, num_threads=1))
+        return torch.from_numpy(np.concatenate(values))
 
     def tensors(self, rounds: int) -> dict[str, Tensor]:
         """Return the first `rounds` trees as LightGBM's text, in bytes, readable by `Booster(model_str=...)`."""
@@ -238,10 +236,8 @@ def _sequence(features: Tensor, items: Tensor) -> Any:
         batch_size = _batch(features)
 
         def __getitem__(self, index: Any) -> Floats:
-            if isinstance(index, int | np.integer):
-                row: Floats = _rows(features, items[int(index) : int(index) + 1])[0]
-                return row
-            return _rows(features, items[index if isinstance(index, slice) else torch.as_tensor(index)])
+            rows: Floats = features[items[index]].to(torch.float64).numpy()
+            return rows
 
         def __len__(self) -> int:
             return len(items)
@@ -251,11 +247,6 @@ def _sequence(features: Tensor, items: Tensor) -> Any:
 
 def _batch(features: Tensor) -> int:
     return max(_VALUES // features.shape[1], 1)
-
-
-def _rows(features: Tensor, items: Tensor) -> Floats:
-    rows: Floats = features.index_select(0, items).to(torch.float64).numpy()
-    return rows
 
 
 class TableRows(NamedTuple):
