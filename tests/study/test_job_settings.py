@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
-from test_train_job import LEFT_OUT, files_of, frame, options, train, write_instances, write_lists
+from test_train_job import LEFT_OUT, files_of, frame, interrupted, options, train, write_instances, write_lists
 from torch import Tensor, nn
 
 import rankbound as rb
@@ -19,7 +19,7 @@ from rankbound.errors import ConfigError
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
 from rankbound.training import trainer
-from rankbound.training.trainer import LAST, Learner, Part, Trained, joined
+from rankbound.training.trainer import LAST, Learner, Part, Trained
 from rankbound_study import cli
 from rankbound_study.config.check import merged
 from rankbound_study.config.data_sets import DataSet
@@ -28,11 +28,11 @@ from rankbound_study.config.study import Study
 from rankbound_study.data.contracts import WEIGHTS, beside, read_table
 from rankbound_study.data.reader import read_instances
 from rankbound_study.figures import runs as figures_of_runs
-from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
-from rankbound_study.jobs.models import weighted
-from rankbound_study.jobs.train_job import Plan, Trial, choose, in_groups
-from rankbound_study.jobs.weighting import bound_weights, coefficient_of_variation, list_ranges, list_weights
+from rankbound_study.jobs.models import examples_of
+from rankbound_study.jobs.parts import FoldParts, StudyData
+from rankbound_study.jobs.train_job import choose, first_trials, in_groups, kept_trials
+from rankbound_study.jobs.weighting import bound_weights, list_ranges, list_weights
 from rankbound_study.report.tables import protocols
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.vocabulary import ListWeights
@@ -104,26 +104,15 @@ def test_networks_and_trees_have_grids(tmp_path: Path) -> None:
         assert rates(out)["learning_rate"].to_list() == tried
 
 
-def test_an_interrupted_grid_resumes_and_ends_with_the_same_bytes(
-    tmp_path: Path, instances: Path, tuned: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_grid_resumes_and_ends_with_the_same_bytes(tmp_path: Path, instances: Path, tuned: Path) -> None:
     """The shards of a grid, before and after the selection, are used again."""
-    whole = train_job._keep
-    kept, stops = list[Trial](), [1, 4, 6]
-
-    def interrupted(job: Any, trial: Trial, *rest: Any) -> None:
-        if len(kept) in stops:
-            stops.remove(len(kept))
-            raise KeyboardInterrupt
-        kept.append(trial)
-        whole(job, trial, *rest)
-
-    monkeypatch.setattr(train_job, "_keep", interrupted)
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
-            train(tmp_path, instances, learning_rate=GRID, **HONEST)
-    train(tmp_path, instances, learning_rate=GRID, **HONEST)
-    assert len(kept) == len(set(kept)) == 2 * (len(GRID) + 1), "each training once"
+    with interrupted("_keep", 1, 4, 6) as kept:
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                train(tmp_path, instances, learning_rate=GRID, **HONEST)
+        train(tmp_path, instances, learning_rate=GRID, **HONEST)
+    trials = [trial for _, trial, *_ in kept]
+    assert len(trials) == len(set(trials)) == 2 * (len(GRID) + 1), "each training once"
     assert files_of(tmp_path) == files_of(tuned.parent)
 
 
@@ -143,23 +132,23 @@ def test_every_training_is_planned_once_and_groups_have_one_rate(
 ) -> None:
     """A rate is selected for each fold and drawing, and kept for the other seeds of that drawing."""
     shape = {"folds": folds, "seeds": seeds, "learning_rate": GRID} | ({} if crossed else {"crossed": False})
-    plan = Plan(job(**shape), repeats)
-    trainings = plan.job.trainings
+    planned = job(**shape)
+    trainings = planned.trainings
     if crossed:
         assert trainings == [(fold, seed) for fold in folds for seed in seeds]
     else:
         assert [len(set(each)) for each in zip(*trainings, strict=True)] == [len(folds), len(seeds)]
         assert len(set(trainings)) == len(trainings) == max(len(folds), len(seeds))
-    first = plan.first()
+    first = first_trials(planned, repeats)
     tuned = {(trial.fold, trial.seed) for trial in first}
     assert len(first) == len(tuned) * len(GRID) == len({(fold, seed % repeats) for fold, seed in trainings}) * len(GRID)
     rates_of = {place: GRID[sum(place) % len(GRID)] for place in tuned}
-    kept = plan.kept(rates_of)
+    kept = kept_trials(planned, repeats, rates_of)
     assert [(trial.fold, trial.seed) for trial in kept] == trainings
     for trial in kept:
         (source,) = {seed for fold, seed in tuned if fold == trial.fold and (seed - trial.seed) % repeats == 0}
         assert trial.rate == rates_of[trial.fold, source]
-    assert len({*first, *kept}) == plan.count
+    assert len({*first, *kept}) == planned.count_trainings(repeats)
     for trials in (first, kept):
         groups = list(in_groups(trials, size))
         assert sorted(trial.name for group in groups for trial in group) == sorted(trial.name for trial in trials)
@@ -179,10 +168,10 @@ def test_a_study_says_how_many_trainings_its_jobs_plan(
     files = [ROOT / "config.yaml", own]
     study, planned = Study.of(merged(files)), 0
     for run in study.runs:
-        plan = Plan(run.request, study.repeats_of(run.instances.source))
-        tried = plan.first()
+        job_and_repeats = run.request, study.repeats_of(run.instances.source)
+        tried = first_trials(*job_and_repeats)
         places = {(trial.fold, trial.seed) for trial in tried}
-        planned += len(tried) + len({(trial.fold, trial.seed) for trial in plan.kept({})} - places)
+        planned += len(tried) + len({(trial.fold, trial.seed) for trial in kept_trials(*job_and_repeats, {})} - places)
     assert cli.main(["check-config", *map(str, files)]) == 0
     assert f" {planned:,} trainings\n" in capsys.readouterr().out.splitlines(keepends=True)[0]
 
@@ -329,18 +318,6 @@ def test_weights_of_one_change_nothing_and_a_list_of_weight_zero_is_left_out_lik
     assert [epoch.loss for epoch in record.epochs] == [epoch.loss for epoch in of_others.epochs]
 
 
-def test_batches_splits_and_joined_parts_keep_their_lists_weights() -> None:
-    weights = np.arange(len(LISTS), dtype=np.float64)
-    part = part_with(weights)
-    for piece, expected in (
-        (part.batch(torch.tensor([4, 1])), [4.0, 1.0]),
-        (part.split([2, 5])[1], weights[2:].tolist()),
-        (joined([part_with(), part]), [*[1.0] * len(LISTS), *weights.tolist()]),
-    ):
-        assert piece.list_weights.tolist() == expected
-    assert joined([part_with(), part_with()]).list_weights is None
-
-
 # Settings
 
 SIZES = ((5, 2), (3, 1), (3, 0), (2, 2), (40, 7), (12, 11))
@@ -373,7 +350,6 @@ def test_a_permutation_keeps_the_weights_and_moves_them_with_the_seed(text: str)
     drawn = [weights(f"permuted({text})", seed=seed) for seed in range(6)]
     for one in drawn:
         assert sorted(one) == pytest.approx(sorted(plain))
-        assert coefficient_of_variation(one[INFORMATIVE]) == pytest.approx(coefficient_of_variation(plain[INFORMATIVE]))
     assert np.array_equal(drawn[3], weights(f"permuted({text})", seed=3))
     assert len({tuple(one) for one in drawn}) > 1
 
@@ -412,12 +388,12 @@ def test_a_job_with_a_boundings_weights_trains_the_bounded_losss_model_and_state
 
 def drawn(fold: int, seed: int, loss: str = "nDCG", dataset: str = "movielens") -> list[float]:
     """The permuted weights of the lists above in a training."""
-    text = options(loss=loss, dataset=dataset, bounding="none", list_weights="permuted(pairs^-1)")
+    weighing = job(loss=loss, dataset=dataset, bounding="none", list_weights="permuted(pairs^-1)")
     lists = Lists(torch.from_numpy(OFFSETS))
     topics, items = torch.arange(len(lists)), torch.arange(len(LABELS))
     part = Part([""] * len(lists), topics, items, torch.from_numpy(LABELS), lists)
-    found = weighted(TrainingJob.parse(json.dumps(text)), part, fold, seed).list_weights
-    return list(found.tolist())
+    found = examples_of(weighing, StudyData(None, None, torch.device("cpu")), FoldParts(part, None, part), fold, seed)  # type: ignore[arg-type]
+    return list(found.list_weights.tolist())  # type: ignore[union-attr]
 
 
 def test_a_permutation_is_shared_by_losses_and_drawn_anew_for_folds_seeds_and_data_sets() -> None:

@@ -35,9 +35,7 @@ from rankbound_study.data.reader import read_instances
 from rankbound_study.jobs import models
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.models import (
-    FeatureColumns,
     PixelScale,
-    ValueScale,
     drawn_columns,
     drawn_shifts,
     examples_of,
@@ -46,6 +44,7 @@ from rankbound_study.jobs.models import (
     narrowed,
     score_distinct,
     shifted,
+    value_examples,
 )
 from rankbound_study.jobs.parts import Inputs, StudyData
 
@@ -227,8 +226,8 @@ def test_methods_see_the_same_columns_and_no_others(tmp_path: Path, faces: Input
     np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
 
 
-def job(**changes: Any) -> TrainingJob:
-    given = options("RankNet", "mq2008-label1", **{**WEB["RankNet"], **changes})
+def job(method: str = "RankNet", **changes: Any) -> TrainingJob:
+    given = options(method, "mq2008-label1", **{**WEB["RankNet"], **changes})
     return TrainingJob.parse(json.dumps(given))
 
 
@@ -264,14 +263,14 @@ def test_an_item_is_scored_once_however_many_lists_it_is_in(faces: Inputs) -> No
     assert torch.equal(scores, data.features[part.items].to(torch.float64).sum(1))
 
 
-def test_values_have_mean_0_and_deviation_1_in_training() -> None:
-    values = torch.tensor([3.0, 20.0, 41.0, 78.0])
-    scale = ValueScale.of(values)
-    scaled = scale.scaled(values)
-    assert float(scaled.mean()) == pytest.approx(0, abs=1e-6)
-    assert float(scaled.std(correction=0)) == pytest.approx(1)
-    torch.testing.assert_close(scale.restored(scaled), values)
-    assert ValueScale.of(torch.tensor([5.0, 5.0])).deviation == 1
+def test_values_have_mean_0_and_deviation_1_in_training(faces: Inputs) -> None:
+    data, given = StudyData.read(faces, torch.device("cpu")), job(target="value")
+    part, (mean, deviation) = value_examples(given, data, 1)
+    assert float(part.relevance.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(part.relevance.std(correction=0)) == pytest.approx(1)
+    torch.testing.assert_close(part.relevance * deviation + mean, data.values[part.items])  # type: ignore[index]
+    equal = replace(data, values=torch.full_like(data.values, 5))  # type: ignore[arg-type]
+    assert value_examples(given, equal, 1)[1] == (5, 1)
 
 
 @pytest.mark.parametrize(("changes", "message"), PROBLEMS["methods"])
@@ -302,8 +301,7 @@ KEY: dict[str, Any] = {"study": "neural", "dataset": "mq2008-label1", "fold": 1,
 
 
 def of_settings(method: str = "RankNet", **settings: Any) -> TrainingJob:
-    given = options(method, KEY["dataset"], model={"name": "linear"}, loss="RankNet", settings=settings)
-    return TrainingJob.parse(json.dumps(given))
+    return job(method=method, settings=settings)
 
 
 @pytest.fixture
@@ -344,15 +342,14 @@ def test_every_method_sees_the_same_columns_scaled_as_all_are(data: StudyData) -
     one, columns = narrowed(of_settings("RankNet-of-7", features=7, learning_rate=1), data, 1, 0)
     other, _ = narrowed(of_settings("LambdaMART-of-7", features=7), data, 1, 0)
     assert torch.equal(one.features, other.features)  # type: ignore[arg-type]
-    assert torch.equal(one.features, data.features[:, columns.indices])  # type: ignore[arg-type, index, union-attr]
+    assert torch.equal(one.features, data.features[:, columns])  # type: ignore[arg-type, index]
     every, columns = narrowed(of_settings(features=46), data, 1, 0)
     assert every.features is data.features, "without a copy"
     assert columns is not None
-    assert columns.indices.tolist() == list(range(46))
+    assert columns.tolist() == list(range(46))
     assert narrowed(of_settings(), data, 1, 0) == (data, None)
-    seen, columns = narrowed_pixels(data, 36)
-    assert columns.channels == (12, 12, 12)
-    one, other = PixelScale.of_pixels(seen, widths=columns.channels), PixelScale.of_pixels(pixels())
+    seen, _, channels = narrowed_pixels(data, 36)
+    one, other = PixelScale.of_pixels(seen, widths=channels), PixelScale.of_pixels(pixels())
     assert one.state_dict().keys() == other.state_dict().keys()
     assert torch.equal(one(seen), other(pixels()))
     # Rows that lack a pixel of one channel: the others' numbers, bit by bit.
@@ -376,26 +373,25 @@ def pixels() -> torch.Tensor:
     return (low + torch.randint(0, 90, (30, 36), generator=random)).to(torch.uint8)
 
 
-def narrowed_pixels(data: StudyData, count: int) -> tuple[torch.Tensor, FeatureColumns]:
-    found, columns = narrowed(of_settings(features=count), StudyData(data.instances, pixels(), data.device), 1, 0)
-    assert found.features is not None
-    assert columns is not None
-    return found.features, columns
+def narrowed_pixels(data: StudyData, count: int) -> tuple[torch.Tensor, torch.Tensor, Any]:
+    """The pixels that a job with so many reads, their places, and their number by channel."""
+    found, columns = narrowed(of_settings(features=count), replace(data, features=pixels()), 1, 0)
+    return cast(torch.Tensor, found.features), cast(torch.Tensor, columns), found.channels
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 20, 36])
 def test_pixels_are_scaled_by_the_channel_that_they_are_of(data: StudyData, count: int) -> None:
-    seen, columns = narrowed_pixels(data, count)
+    seen, columns, channels = narrowed_pixels(data, count)
     assert seen.dtype == torch.uint8, "no copy in single precision"
     rows = torch.arange(20)
-    scaled = input_scale("standard", seen, rows, columns.channels)(seen)
+    scaled = input_scale("standard", seen, rows, channels)(seen)
     for channel in range(3):
-        own = columns.indices // 12 == channel
+        own = columns // 12 == channel
         if own.any():
             known = seen[rows][:, own].to(torch.float64) / 255
             wanted = (seen[:, own].to(torch.float64) / 255 - known.mean()) / known.std(correction=0)
             np.testing.assert_allclose(scaled[:, own].numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
-    plain = input_scale("none", seen, rows, columns.channels)(seen)
+    plain = input_scale("none", seen, rows, channels)(seen)
     assert torch.equal(plain, seen.to(torch.float32) / 255)
 
 

@@ -23,8 +23,7 @@ from rankbound_study.data.images import Faces, read_faces, read_image_features, 
 from rankbound_study.data.sources import SOURCES, RawFiles
 from rankbound_study.data.synthetic import generate
 from rankbound_study.jobs import vgg16
-from rankbound_study.jobs.cnn import FrequencyConv2d, RankCNN, RectifiedPool
-from rankbound_study.jobs.controls_job import popularity_scores
+from rankbound_study.jobs.cnn import FrequencyConv2d, RankCNN
 from rankbound_study.jobs.fit_by_steps import (
     FOREST,
     TableRows,
@@ -34,7 +33,7 @@ from rankbound_study.jobs.fit_by_steps import (
     pooled_rows,
     ridge_path,
 )
-from rankbound_study.jobs.models import Linear, PixelScale, StandardScale
+from rankbound_study.jobs.models import Linear, PixelScale, input_scale
 from rankbound_study.jobs.vgg16 import (
     VGG16,
     check_published,
@@ -51,16 +50,20 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def test_factorisations_multiply_factors_and_popularity_counts() -> None:
-    model = Factorization(3, 5, factors=4, generator=generator())
-    topics, items = torch.tensor([0, 2, 2]), torch.tensor([4, 0, 4])
-    expected = [model.topics[t] @ model.items[i] for t, i in zip(topics, items, strict=True)]
-    torch.testing.assert_close(model(topics, items), torch.stack(expected))
-    for factors in model.parameters():
-        assert factors.abs().max() <= INITIAL_RANGE
-        assert factors.abs().max() > INITIAL_RANGE / 2
-    training_items, training_relevance = torch.tensor([0, 1, 1, 1, 2]), torch.tensor([1, 1, 0, 1, 1])
-    assert popularity_scores(torch.tensor([3, 0, 1]), training_items, training_relevance).tolist() == [0, 1, 2]
+@pytest.mark.parametrize(
+    ("reach", "build"),
+    [
+        (INITIAL_RANGE, lambda generator: Factorization(30, 50, 4, generator=generator)),
+        (0.1, lambda generator: MLP(100, (100,), generator=generator)),
+        ((3 * 17**2) ** -0.5, lambda generator: RankCNN(generator=generator).convolutions[0]),
+        ((6 * 17**2) ** -0.5, lambda generator: RankCNN(generator=generator).convolutions[2]),
+    ],
+)
+def test_models_start_by_their_generator_within_their_reach(reach: float, build: Callable[..., nn.Module]) -> None:
+    for first, same, other in zip(*(build(generator(seed)).parameters() for seed in (1, 1, 2)), strict=True):
+        assert torch.equal(first, same)
+        assert not torch.equal(first, other)
+        assert reach / 2 < first.abs().max() <= reach
 
 
 def test_network_is_layer_by_layer_arithmetic() -> None:
@@ -73,20 +76,13 @@ def test_network_is_layer_by_layer_arithmetic() -> None:
         MLP(2, activation="gelu")
 
 
-@pytest.mark.parametrize("build", [lambda g: Factorization(4, 6, 2, generator=g), lambda g: MLP(3, (2,), generator=g)])
-def test_same_generator_same_start_other_seed_other_start(build: Callable[..., Any]) -> None:
-    first, same, other = (list(build(generator(seed)).parameters()) for seed in (1, 1, 2))
-    assert all(torch.equal(a, b) for a, b in zip(first, same, strict=True))
-    assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
-
-
 def test_scaled_features_are_standard_and_linear_models_need_examples() -> None:
     features = torch.tensor([[1.0, 5.0, 1e6], [2.0, 5.0, 1e6 + 1], [6.0, 5.0, 1e6 + 2]])
-    scale = StandardScale(features)
+    scale = input_scale("standard", features, torch.arange(3))
     scaled = scale(features)
     torch.testing.assert_close(scaled.mean(0), torch.zeros(3), atol=1e-6, rtol=0)
     torch.testing.assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 0.0, 1.0]), atol=1e-5, rtol=0)
-    again = StandardScale(torch.zeros(2, 3))
+    again = input_scale("standard", torch.zeros(2, 3), torch.arange(2))
     again.load_state_dict(scale.state_dict())
     assert torch.equal(again(features), scaled)
     # More features than examples: its weights stay a combination of the examples, from zero on.
@@ -175,7 +171,7 @@ def table(n: int = 120, d: int = 4, dtype: torch.dtype = torch.float32) -> tuple
 def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) -> TreeEnsemble:
     features, labels = table(dtype=changes.pop("dtype", torch.float32))
     lists = Lists(torch.arange(0, 81, 20)) if loss in ("LambdaRank", "RankNet") else None
-    rows = TableRows(torch.arange(80), labels[:80], None, lists)
+    rows = TableRows(torch.arange(80), labels[:80], None, lists, torch.arange(80))
     trees = TreeEnsemble(growth(kind, SMALL | changes, 3), rb.loss(loss), features, rows, WATCHED)
     for _ in range(ROUNDS):
         trees.grow()
@@ -225,7 +221,7 @@ def test_pooled_rows_stand_for_all_occurrences() -> None:
     scores.grad = None
     entropy(scores[rows.items], rows.labels, weight=rows.weights, reduction="sum").backward()
     torch.testing.assert_close(scores.grad, expected)
-    assert rows.items[rows.spread(part)].tolist() == items.tolist()
+    assert rows.items[rows.spread].tolist() == items.tolist()
     assert pooled_rows(part, least=None).labels.tolist() == pytest.approx([2, 2 / 3, 0])
 
 
@@ -271,17 +267,17 @@ def convolved(images: Floats, layer: nn.Conv2d) -> Floats:
     return result
 
 
-def by_layers(images: Tensor, layers: nn.Module) -> Floats:
+def by_layers(images: Tensor, network: nn.Module) -> Floats:
     """What the layers give, written out: convolutions, linear layers, ReLU, and pooling of squares."""
     values = numbers(images)
-    for layer in layers:  # type: ignore[attr-defined]
+    for layer in network.modules():
         if isinstance(layer, nn.Conv2d):
             values = convolved(values, layer)
         elif isinstance(layer, nn.Linear):
             values = values @ numbers(layer.weight).T + numbers(layer.bias)
-        if isinstance(layer, nn.ReLU | RectifiedPool):
+        elif isinstance(layer, nn.ReLU):
             values = np.maximum(values, 0)
-        if isinstance(layer, nn.MaxPool2d | RectifiedPool):
+        elif isinstance(layer, nn.MaxPool2d):
             height, width = (side // 2 for side in values.shape[2:])
             even = values[..., : 2 * height, : 2 * width]
             values = even.reshape(*values.shape[:2], height, 2, width, 2).max((3, 5))
@@ -291,29 +287,18 @@ def by_layers(images: Tensor, layers: nn.Module) -> Floats:
 # RankCNN
 
 
-def small_cnn(**changes: Any) -> RankCNN:
-    return RankCNN(
-        **{"side": 20, "channels": (3, 4, 5), "kernel": 3, "hidden": (7, 6), "generator": generator(), **changes}
-    )
-
-
-def test_rank_cnn_has_the_published_size_and_starts_by_its_generator_within_its_reach() -> None:
-    first, same, other = (RankCNN(generator=generator(seed)) for seed in (1, 1, 2))
-    assert sum(parameter.numel() for parameter in first.parameters()) == 862_589
-    assert (first.n_features, first.n_flat) == (30_000, 2704)
-    assert first(torch.zeros(2, 30_000)).shape == (2,)
-    for one, equal, different in zip(first.parameters(), same.parameters(), other.parameters(), strict=True):
-        assert torch.equal(one, equal)
-        assert not torch.equal(one, different)
-    for place, inputs in ((0, 3 * 17**2), (2, 6 * 17**2)):
-        assert 0.9 * inputs**-0.5 < first.convolutions[place].weight.abs().max() <= inputs**-0.5
+def test_rank_cnn_has_the_published_size() -> None:
+    model = RankCNN()
+    assert sum(parameter.numel() for parameter in model.parameters()) == 862_589
+    assert (model.n_features, model.n_flat) == (30_000, 2704)
+    assert model(torch.zeros(2, 30_000)).shape == (2,)
     with pytest.raises(ValueError, match=r"^side: found 30, too small for 2 filters of side 17"):
         RankCNN(side=30)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rank_cnn_is_layer_by_layer_arithmetic(dtype: torch.dtype) -> None:
-    model, images = small_cnn().to(dtype), noise(4, 3, 20, 20, dtype=dtype)
+    model, images = RankCNN(20, (3, 4, 5), 3, (7, 6), generator()).to(dtype), noise(4, 3, 20, 20, dtype=dtype)
     flat = torch.from_numpy(by_layers(images, model.convolutions).reshape(4, -1))
     expected = torch.from_numpy(by_layers(flat, model.scores.layers)).squeeze(1).to(dtype)
     torch.testing.assert_close(model(images), expected)
@@ -328,36 +313,18 @@ def test_rank_cnn_is_layer_by_layer_arithmetic(dtype: torch.dtype) -> None:
 def test_the_convolution_by_frequencies_is_the_direct_one(dtype: torch.dtype, size: tuple[int, int]) -> None:
     ours, direct = FrequencyConv2d(2, 4, (7, 5)).to(dtype), nn.Conv2d(2, 4, (7, 5)).to(dtype)
     direct.load_state_dict(ours.state_dict())
-    images = noise(3, 2, *size, dtype=dtype)
-    found = assert_same_gradients(ours, direct, images)
-    assert dtype != torch.float32 or found.grad_fn.name().startswith("_FilteredBackward")  # type: ignore[union-attr]
+    images, found = noise(3, 2, *size, dtype=dtype), list[list[Tensor | None]]()
     # A network's input needs no gradient.
     for inputs in (images, images.clone().requires_grad_()):
         for network in (ours, direct):
             network.zero_grad()
-            network(inputs).square().sum().backward()
-        for one, other in zip(ours.parameters(), direct.parameters(), strict=True):
-            torch.testing.assert_close(one.grad, other.grad, atol=1e-3, rtol=1e-5)
-
-
-@pytest.mark.parametrize("size", [(6, 8), (7, 5), (2, 2)])
-def test_pooling_is_that_of_rectified_values_with_ties_and_without(size: tuple[int, int]) -> None:
-    whole = torch.randint(-2, 3, (5, 3, *size), generator=generator()).float()
-    for images in (whole, noise(5, 3, *size)):
-        assert_same_gradients(RectifiedPool(), nn.Sequential(nn.ReLU(), nn.MaxPool2d(2)), images)
-    assert RectifiedPool()(torch.full((1, 1, 2, 2), torch.nan)).isnan().all()
-
-
-def assert_same_gradients(ours: nn.Module, other: nn.Module, images: Tensor) -> Tensor:
-    """Compare values and gradients by the input; return our value."""
-    found, expected = images.clone().requires_grad_(), images.clone().requires_grad_()
-    one, another = ours(found), other(expected)
-    torch.testing.assert_close(one, another, atol=1e-5, rtol=1e-5)
-    slope = noise(*one.shape, seed=2, dtype=one.dtype)
-    one.backward(slope)
-    another.backward(slope)
-    torch.testing.assert_close(found.grad, expected.grad, atol=1e-4, rtol=1e-5)
-    return one
+            filtered, inputs.grad = network(inputs), None
+            (filtered * noise(*filtered.shape, seed=2, dtype=dtype)).sum().backward()
+            found.append([filtered, inputs.grad, *(parameter.grad for parameter in network.parameters())])
+            assert network is direct or dtype != torch.float32 or "_FilteredBackward" in filtered.grad_fn.name()
+    for one, other in zip(found[::2], found[1::2], strict=True):
+        for value, expected in zip(one, other, strict=True):
+            torch.testing.assert_close(value, expected, atol=1e-3, rtol=1e-5)
 
 
 # Pixels
@@ -398,9 +365,9 @@ def test_vgg16_is_layer_by_layer_arithmetic() -> None:
     model, images = VGG16.of_weights(small_weights()), noise(2, 3, 64, 70)
     maps = torch.from_numpy(by_layers(images, model.features)).float()
     flat = nn.functional.adaptive_avg_pool2d(maps, 7).reshape(2, -1)
-    layers = (model.classifier["0"], nn.ReLU(), model.classifier["3"], nn.ReLU())
+    layers = nn.Sequential(model.classifier["0"], nn.ReLU(), model.classifier["3"], nn.ReLU())
     found = model(images)
-    torch.testing.assert_close(found, torch.from_numpy(by_layers(flat, layers)).float(), atol=1e-4, rtol=1e-4)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, torch.from_numpy(by_layers(flat, layers)).float(), atol=1e-4, rtol=1e-4)
     assert found.shape == (2, 8)
     assert (found > 0).any()
     assert not found.requires_grad

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from rankbound_study.data.contracts import (
     beside,
     judged_table,
     lists_table,
+    read_metadata,
     read_table,
     write_table,
 )
@@ -40,7 +41,6 @@ from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
 from rankbound_study.jobs.parts import RUN_METRICS
 from rankbound_study.jobs.running import subnormals_as_zero
-from rankbound_study.jobs.train_job import Trial
 from rankbound_study.options import read_options
 from tests.forks import run_with_torch
 
@@ -158,29 +158,31 @@ def test_models_have_the_weights_of_their_options(tmp_path: Path, instances: Pat
         assert all(np.abs(values).max() > 0 for values in biases)
 
 
-def test_folds_train_together_and_as_if_alone(tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group that lost a fold is trained again whole: its last digits are those of the group."""
-    whole = train_job._keep
-    kept: list[int] = []
+@contextmanager
+def interrupted(function: str, *after: int) -> Iterator[list[Any]]:
+    """Ctrl-C where that function of a job would be called again, having been called so often; yield its arguments."""
+    whole, stops, calls = getattr(train_job, function), [*after], list[Any]()
 
-    def interrupted(job: Any, trial: Trial, *rest: Any) -> None:
-        if kept == [1]:
+    def call(*arguments: Any) -> Any:
+        if len(calls) in stops:
+            stops.remove(len(calls))
             raise KeyboardInterrupt
-        kept.append(trial.fold)
-        whole(job, trial, *rest)
+        calls.append(arguments)
+        return whole(*arguments)
 
-    def killed(*_: Any) -> None:
-        raise KeyboardInterrupt
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_job, function, call)
+        yield calls
+    assert not stops
 
-    monkeypatch.setattr(train_job, "_keep", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+
+def test_folds_train_together_and_as_if_alone(tmp_path: Path, instances: Path) -> None:
+    """A group that lost a fold is trained again whole: its last digits are those of the group."""
+    with interrupted("_keep", 1), pytest.raises(KeyboardInterrupt):
         train(tmp_path / "killed", instances, together=2)
-    monkeypatch.undo()
     # Finished shards of other options are not resumed.
-    monkeypatch.setattr(train_job, "choose", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted("choose", 0), pytest.raises(KeyboardInterrupt):
         train(tmp_path / "killed", instances, together=2, learning_rate=0.01)
-    monkeypatch.undo()
     train(tmp_path / "killed", instances, together=2)
     runs = frame(train(tmp_path / "straight", instances, together=2))
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "straight")
@@ -206,7 +208,7 @@ def controls(folder: Path, instances: Path, lists: Path | None = None, **changes
     return out
 
 
-def test_controls_know_nothing_counts_or_everything(tmp_path: Path, instances: Path, judged: tuple[Path, Path]) -> None:
+def test_controls_know_nothing_or_everything(tmp_path: Path, instances: Path, judged: tuple[Path, Path]) -> None:
     runs = frame(controls(tmp_path, instances))
     assert set(runs["model"]) == {"random", "popularity", "oracle"}
     assert runs.filter(model="oracle")["nDCG"].to_list() == [1.0] * 8
@@ -449,7 +451,7 @@ def test_a_seed_is_trained_and_tested_on_its_own_drawing(tmp_path: Path, repeate
         assert row["items"] == drawn.items[drawn.offsets[place] : drawn.offsets[place + 1]].tolist()
 
 
-def test_controls_have_every_seed_of_the_trainings(tmp_path: Path, repeated: Path) -> None:
+def test_controls_have_every_seed_of_the_trainings_and_popularity_counts(tmp_path: Path, repeated: Path) -> None:
     shared = {"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1, "folds": [1, 2]}
     options = {**shared, "controls": ["random", "popularity", "oracle"], "seeds": [0, 1]}
     run_controls(json.dumps(options), repeated, tmp_path / "controls.parquet")
@@ -459,20 +461,20 @@ def test_controls_have_every_seed_of_the_trainings(tmp_path: Path, repeated: Pat
     assert controls.group_by("model", "seed").len()["len"].to_list() == [2 * USERS] * 6
     popular = controls.filter(model="popularity")
     assert popular.filter(seed=0)["nDCG"].to_list() != popular.filter(seed=1)["nDCG"].to_list()
+    lists, keep = frame(repeated, "instances").filter(fold=1), ("topic", "items", "relevance")
+    known = lists.filter(pl.col("split") != "test").explode("items", "relevance").filter(relevance=1)["items"].to_list()
+    for topic, items, relevance in lists.filter(split="test").select(keep).rows():
+        counts = np.array([float(known.count(item)) for item in items])
+        (expected,) = metric("AP")(counts, np.array(relevance), np.array([0, len(items)]))
+        assert popular.filter(fold=1, seed=0, topic=topic)["AP"].item() == pytest.approx(float(expected))
 
 
 def test_drawings_are_counted_and_the_export_refuses_several(repeated: Path, tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(repeated)
+    table, notes = read_table(repeated, "instances"), read_metadata(repeated, "instances")
     for text, message in (("7", "15 folds are not those of 7 repeats"), ("x", "should be a number from 1")):
-        path = tmp_path / f"{text}.parquet"
-        metadata = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
-        kept = {key: value for key, value in metadata.items() if key.startswith("rankbound.") and "seal" not in key}
-        sizes = [pq.ParquetFile(repeated).metadata.row_group(k).num_rows for k in range(3 * REPEATS * FOLDS)]
-        write_table(table, path, "instances", sizes, {**kept, REPEATS_KEY: text})
+        write_table(table, tmp_path / text, "instances", metadata={**notes, REPEATS_KEY: text})
         with pytest.raises(Exception, match=message):
-            read_instances(path)
+            read_instances(tmp_path / text)
     (tmp_path / "instances").mkdir()
     (tmp_path / "instances/movielens-nsr1.parquet").write_bytes(repeated.read_bytes())
     with pytest.raises(Exception, match="its folds were drawn 3 times, so that the seeds of a fold have other lists"):

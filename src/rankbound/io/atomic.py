@@ -49,6 +49,12 @@ def atomic_path(path: File) -> Iterator[Path]:
         files.append(target)
 
 
+def write_text(path: File, text: str) -> None:
+    """Write a text in UTF-8 with plain newlines, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(text.encode())
+
+
 @contextmanager
 def written() -> Iterator[list[Path]]:
     """Collect the paths that `atomic_path` writes inside the block, in the order of writing."""

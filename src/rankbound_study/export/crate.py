@@ -18,7 +18,7 @@ from rocrate.rocrate import ROCrate
 from rankbound.errors import DataError
 from rankbound_study.export import whole_folder
 from rankbound_study.provenance.checksums import MANIFEST, Checksum, result_files
-from rankbound_study.provenance.manifest import Manifest, known_of
+from rankbound_study.provenance.manifest import Manifest
 from rankbound_study.provenance.records import Record
 from rankbound_study.provenance.verify import DIFFERS, verify
 
@@ -58,14 +58,14 @@ def write_crate(results: Path, out: Path) -> tuple[int, int, int]:
         DataError: the folder has no provenance, or files that differ from it.
         ConfigError: `out` exists.
     """
-    found = [finding for finding in verify(results).findings if finding.kind in DIFFERS]
+    report = verify(results)
+    found = [finding for finding in report.findings if finding.kind in DIFFERS]
     if found:
         raise DataError(
             f"{results}: {found[0].subject}: {found[0].text} ({len(found)} such findings): a crate would state what is "
             f"not so; see python -m rankbound_study verify {results}, and run the steps again"
         )
-    manifest = known_of(results)
-    here = [*result_files(results), *([MANIFEST] if (results / MANIFEST).is_file() else [])]
+    manifest, here = report.manifest, [*result_files(results), MANIFEST]
     packed = [path for path in here if not path.startswith(LICENSED)]
     with whole_folder(out) as folder:
         _Crate(results, manifest, packed).crate.write(folder)

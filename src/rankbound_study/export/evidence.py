@@ -10,7 +10,6 @@ import io
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,7 +27,15 @@ from rankbound_study.claims import verdicts
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decide
 from rankbound_study.claims.theorems import check
-from rankbound_study.data.contracts import CONTRACTS, ITEM_COUNT_KEY, REPEATS_KEY, lists_table, write_table
+from rankbound_study.data.contracts import (
+    CONTRACTS,
+    ITEM_COUNT_KEY,
+    REPEATS_KEY,
+    lists_table,
+    open_writer,
+    with_key,
+    write_table,
+)
 from rankbound_study.data.reader import read_instances
 from rankbound_study.results.scores import METRICS
 from rankbound_study.results.study_files import StudyFiles, scan_runs
@@ -190,38 +197,28 @@ def _reduced(path: Path, name: str) -> pl.DataFrame:
 def _sizes(path: Path) -> pl.DataFrame:
     """Return the sizes of the training lists of instances."""
     read = read_instances(path)
-    topics = np.array(read.topics, dtype=object)
-    parts = []
+    topics, parts = np.array(read.topics, dtype=object), []
     for fold in read.folds:
         split = read.split(fold, "train")
         sizes = {"n": split.sizes.astype(np.int32), "p": split.positives.astype(np.int32)}
-        constants = {
-            "table": pl.lit(LISTS),
-            "dataset": pl.lit(read.dataset),
-            "nsr_train": pl.lit(read.nsr, pl.Int8),
-            "fold": pl.lit(fold, pl.Int8),
-            # Of the folds' drawings.
-            "drawing": pl.lit(read.repeats, pl.Int8),
-        }
         lists = pl.DataFrame({"topic": topics[split.topics].tolist(), **sizes})
-        parts.append(lists.select(**constants, topic="topic", n="n", p="p"))
-    return pl.concat(parts)
+        parts.append(lists.with_columns(fold=pl.lit(fold, pl.Int8)))
+    constants = {"table": pl.lit(LISTS), "dataset": pl.lit(read.dataset), "nsr_train": pl.lit(read.nsr, pl.Int8)}
+    # Drawings of the folds.
+    return pl.concat(parts).with_columns(**constants, drawing=pl.lit(read.repeats, pl.Int8))
 
 
 def _write_instances(lists: pl.DataFrame, folder: Path) -> Path:
     """Write instances with the training lists of these sizes alone."""
     dataset, nsr, repeats = lists.select("dataset", "nsr_train", "drawing").row(0)
-    n, p = lists["n"].to_numpy().astype(np.int64), lists["p"].to_numpy().astype(np.int64)
-    offsets = np.concatenate(([0], np.cumsum(n)))
-    items = np.arange(offsets[-1]) - np.repeat(offsets[:-1], n)
-    relevance = (items < np.repeat(p, n)).astype(np.int8)
-    rows = lists_table(lists["topic"].to_list(), items, relevance, offsets)
-    constants = {"dataset": (dataset, pa.string()), "nsr": (nsr, pa.int8()), "split": ("train", pa.string())}
-    key = {name: pa.array([value] * len(rows), kind) for name, (value, kind) in constants.items()}
-    columns = {name: rows.column(name) for name in rows.column_names}
-    whole = pa.table({**key, "fold": lists["fold"].to_arrow(), **columns})
     path = folder / f"{dataset}{'' if nsr is None else f'-nsr{nsr}'}.parquet"
-    groups = [len(list(same)) for _, same in groupby(lists["fold"].to_list())]
-    notes = {ITEM_COUNT_KEY: str(int(n.max(initial=0))), REPEATS_KEY: str(repeats)}
-    write_table(whole, path, "instances", row_group_sizes=groups, metadata=notes)
+    notes = {ITEM_COUNT_KEY: str(lists["n"].max()), REPEATS_KEY: str(repeats)}
+    with open_writer(path, "instances", notes) as write:
+        for own in lists.partition_by("fold", maintain_order=True):
+            n, p = own["n"].to_numpy(), own["p"].to_numpy()
+            offsets = np.concatenate(([0], np.cumsum(n, dtype=np.int64)))
+            items = np.arange(offsets[-1]) - np.repeat(offsets[:-1], n)
+            rows = lists_table(own["topic"].to_list(), items, (items < np.repeat(p, n)).astype(np.int8), offsets)
+            key = {"dataset": dataset, "nsr": nsr, "fold": own["fold"][0], "split": "train"}
+            write(with_key(key, dict(zip(rows.column_names, rows.columns, strict=True)), "instances", len(rows)))
     return path

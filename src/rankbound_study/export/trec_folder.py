@@ -15,6 +15,7 @@ import polars as pl
 from tqdm import tqdm
 
 from rankbound.errors import ConfigError, DataError
+from rankbound.io.atomic import write_text
 from rankbound.io.files import write_qrels, write_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.io.table_columns import by_topic, require_distinct_items
@@ -23,7 +24,6 @@ from rankbound_study.config.data_sets import VGG16
 from rankbound_study.data.reader import FoldedLists, read_instances, read_item_names
 from rankbound_study.export import whole_folder
 from rankbound_study.provenance.checksums import SHARDS
-from rankbound_study.report.blocks import write_text
 from rankbound_study.results.compare_runs import KEYS, selected
 from rankbound_study.results.study_files import read_frame
 
@@ -44,11 +44,10 @@ class Kept(NamedTuple):
     seed: int
     folds: tuple[int, ...]
 
-    def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows of this training, in these folds, from a table of predictions or of runs."""
-        key = {**self.key, "seed": self.seed}
-        same = [pl.col(name).eq_missing(pl.lit(value, dtype=frame.schema[name])) for name, value in key.items()]
-        return frame.filter(*same, pl.col("fold").is_in(self.folds))
+    @property
+    def runs_file(self) -> Path:
+        """The runs beside the predictions."""
+        return self.file.with_name(f"{self.file.name.removesuffix(ENDING)}.parquet")
 
 
 def export(
@@ -78,8 +77,12 @@ def export(
             tested = Tested.read(data, *lists, space)
             crossed = tested.is_crossed
             for kept in group:
-                files = {"predictions": kept.file, "runs": runs_file(kept)}
-                own, runs = (kept.rows(read(file, contract)) for contract, file in files.items())
+                files = {"predictions": kept.file, "runs": kept.runs_file}
+                same = {"seed": kept.seed, "selection": kept.key["selection"]}
+                own, runs = (
+                    read(file, contract).filter(pl.col("fold").is_in(kept.folds), **same)
+                    for contract, file in files.items()
+                )
                 place = lists_folder(kept, kept.folds if crossed else tested.instances.folds)
                 for some in ((fold,) for fold in kept.folds) if crossed else [kept.folds]:
                     frame = pl.concat(tested.judged(own, fold, kept.file) for fold in some)
@@ -90,11 +93,6 @@ def export(
         index = pl.DataFrame(writer.rows, infer_schema_length=None)
         write_text(folder / INDEX, index.write_csv())
     return index, np.concatenate(writer.gaps)
-
-
-def runs_file(kept: Kept) -> Path:
-    """Return the runs beside the predictions."""
-    return kept.file.with_name(f"{kept.file.name.removesuffix(ENDING)}.parquet")
 
 
 class _Writer:
@@ -143,7 +141,7 @@ def _gaps(run: Run, qrels: Qrels, studied: pl.DataFrame, kept: Kept) -> npt.NDAr
     relevant = np.add.reduceat(qrels.relevance > 0, run.offsets[:-1], dtype=np.int64) if len(sizes) else sizes
     if sizes.tolist() != studied["n"].to_list() or relevant.tolist() != studied["p"].to_list():
         raise DataError(
-            f"{kept.file}: its lists differ from {runs_file(kept)} in their numbers of items or of relevant items; "
+            f"{kept.file}: its lists differ from {kept.runs_file} in their numbers of items or of relevant items; "
             "expected the data of the study: give its folder with --data, or run the study's steps again"
         )
     chosen = [metric(name) for name in METRICS if name in studied.columns]

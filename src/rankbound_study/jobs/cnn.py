@@ -8,7 +8,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
 from rankbound.kernels import usable
 from rankbound.training.models import MLP
@@ -54,7 +53,8 @@ class RankCNN(nn.Module):
             with torch.no_grad():
                 for parameter in convolution.parameters():
                     parameter.uniform_(-reach, reach, generator=generator)
-            layers += [convolution, RectifiedPool()]
+            # ReLU of the quarter that is left: the same as ReLU before the pooling.
+            layers += [convolution, nn.Sequential(nn.MaxPool2d(POOLING), nn.ReLU())]
         self.convolutions = nn.Sequential(*layers)
         self.n_flat = channels[-1] * remaining**2
         self.scores = MLP(self.n_flat, hidden, generator=generator)
@@ -86,14 +86,6 @@ class FrequencyConv2d(nn.Conv2d):
         return filtered
 
 
-class RectifiedPool(nn.Module):
-    """Maximum pooling of squares of 2 x 2, then ReLU of the quarter that is left: the same as ReLU before it."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return pooled `images` `(n, channels, h, w)`, of shape `(n, channels, h // 2, w // 2)`."""
-        return torch.relu(functional.max_pool2d(images, POOLING))
-
-
 class _Filtered(torch.autograd.Function):
     """The convolution: one product per frequency; the positions that would wrap around are those that are cut off."""
 
@@ -114,19 +106,20 @@ class _Filtered(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        from rankbound_study.jobs.cnn_kernels import filter_slopes, filtered
+        from rankbound_study.jobs.cnn_kernels import filtered
 
         values, filters = ctx.saved_tensors
         spectra = torch.fft.rfft2(upstream, s=ctx.size)
-        sums = filters.new_empty(filters.shape)
-        filter_slopes(_flat(values), _flat(spectra), _flat(sums))
+        # A filter's slopes are sums over the pictures, where scores are sums over the channels: both change places.
+        sums = values.new_empty(values.shape[1], len(filters), *values.shape[2:])
+        filtered(_flat(values.transpose(0, 1)), _flat(spectra.transpose(0, 1)), True, _flat(sums))
         height, width = ctx.kernel
-        of_weight = torch.fft.irfft2(sums, s=ctx.size)[..., :height, :width]
+        of_weight = torch.fft.irfft2(sums, s=ctx.size).transpose(0, 1)[..., :height, :width]
         of_images = None
         # The slopes of a network's input are not needed.
         if ctx.needs_input_grad[0]:
             of_values = values.new_empty(values.shape)
-            filtered(_flat(spectra), _flat(filters.transpose(0, 1).contiguous()), False, _flat(of_values))
+            filtered(_flat(spectra), _flat(filters.transpose(0, 1)), False, _flat(of_values))
             of_images = torch.fft.irfft2(of_values, s=ctx.size)
         return of_images, of_weight, upstream.sum((0, 2, 3))
 

@@ -1,4 +1,4 @@
-"""Compiled products of spectra for the convolutional ranker. One thread; sums have a fixed order."""
+"""The compiled product of spectra for the convolutional ranker. One thread; sums have a fixed order."""
 
 import numpy as np
 
@@ -61,26 +61,3 @@ def filtered(values, filters, conjugate, sums):
                 for k in range(inner):
                     _add_product(of_values[k], of_filters[j * inner + k], count, of_sums[0])
                 _join(of_sums[0], count, sums[i, j], start)
-
-
-@compiled("void(c8[:,:,::1],c8[:,:,::1],c8[:,:,::1])")
-def filter_slopes(values, upstream, sums):
-    """Write the spectra `sums` `(j, k, f)`: the sums over n of `values` `(n, k, f)` times the conjugate `upstream`.
-
-    `upstream` has the shape `(n, j, f)`.
-    """
-    inner, frequencies = values.shape[1:]
-    outer = upstream.shape[1]
-    of_values, of_upstream, of_sums = _scratch(inner), _scratch(1), _scratch(outer * inner)
-    for start in range(0, frequencies, BLOCK):
-        count = min(BLOCK, frequencies - start)
-        of_sums[:] = 0.0
-        for i in range(len(values)):
-            for k in range(inner):
-                _split(values[i, k], start, count, of_values[k], np.float32(1.0))
-            for j in range(outer):
-                _split(upstream[i, j], start, count, of_upstream[0], np.float32(-1.0))
-                for k in range(inner):
-                    _add_product(of_values[k], of_upstream[0], count, of_sums[j * inner + k])
-        for row in range(outer * inner):
-            _join(of_sums[row], count, sums[row // inner, row % inner], start)

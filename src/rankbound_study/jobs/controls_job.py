@@ -70,19 +70,15 @@ def _of_control(name: str, values: Mapping[str, Any], data: StudyData) -> Iterat
         job = job.model_copy(update={"model": chosen})
     for one, own in parts.items():
         if name == POPULARITY:
-            scores[one] = popularity_scores(own.test.items, own.training.items, own.training.relevance)
+            # How often each item was relevant to a topic of the training part.
+            relevant = own.training.items[own.training.relevance > 0]
+            counts = torch.bincount(relevant, minlength=data.instances.item_count)
+            scores[one] = counts[own.test.items].to(torch.float64)
         elif name != BEST_FEATURE:
             # A metric of ties is its exact mean over all orderings; the relevance is the ideal ordering.
             known = own.test.relevance if name == "oracle" else torch.zeros(len(own.test.items))
             scores[one] = known.to(torch.float64)
         yield run_rows(job.key(*one), LAST, data.instances.drawing(one[1]), 0, own.test, scores[one])
-
-
-def popularity_scores(items: Tensor, training_items: Tensor, training_relevance: Tensor) -> Tensor:
-    """Return how often each item was relevant to a topic of the training part."""
-    n_items = 1 + max((int(index.max()) for index in (items, training_items) if len(index)), default=-1)
-    counts = torch.bincount(training_items[training_relevance > 0], minlength=n_items)
-    return counts[items].to(torch.float64)
 
 
 def best_feature(features: Tensor, relevance: Tensor, lists: Lists, judge: Metric) -> int:

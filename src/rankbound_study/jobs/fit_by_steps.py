@@ -17,8 +17,7 @@ with $\Omega(w) = \sum |w_j|$ for the lasso (Tibshirani 1996) and $\frac12 \sum 
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,7 +30,7 @@ from rankbound.lists import Lists
 from rankbound.losses import RankingLoss
 from rankbound.losses.lambda_loss import LambdaRankLoss
 from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss, SquaredLoss
-from rankbound.rankers import Columns, Model, Selection
+from rankbound.rankers import Model, Selection
 from rankbound.texts import derive_seed
 from rankbound.training.trainer import LAST, Epoch, Measuring, Part, predict
 from rankbound_study.config.job import TrainingJob
@@ -48,24 +47,21 @@ from rankbound_study.jobs.parts import epoch_metrics, judge_of
 from rankbound_study.vocabulary import SELECTIONS
 
 FOREST = "random-forest"
-_OF_ALL: Mapping[str, tuple[str, Any]] = {
-    "leaves": ("num_leaves", 31),
-    "min_rows": ("min_data_in_leaf", 20),
-    "feature_share": ("feature_fraction", 1.0),
-    "bins": ("max_bin", 255),
+OPTIONS: Mapping[str, str] = {
+    "leaves": "num_leaves",
+    "min_rows": "min_data_in_leaf",
+    "feature_share": "feature_fraction",
+    "bins": "max_bin",
+    "learning_rate": "learning_rate",
+    # Divides the gradients of LightGBM's own objective of lists by a factor of their query, so that each has about the
+    # same influence.
+    "lambdarank_norm": "lambdarank_norm",
+    "row_share": "bagging_fraction",
 }
-OPTIONS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
-    "boosted-trees": {
-        **_OF_ALL,
-        "learning_rate": ("learning_rate", 0.1),
-        # Divides the gradients of LightGBM's own objective of lists by a factor of their query, so that each has about
-        # the same influence.
-        "lambdarank_norm": ("lambdarank_norm", True),
-    },
-    # LightGBM's forest draws rows without replacement: 63.2% is the share of distinct rows of a bootstrap.
-    FOREST: {**_OF_ALL, "row_share": ("bagging_fraction", 0.632)},
-}
-"""The options of each kind of trees, with LightGBM's names and their defaults."""
+"""LightGBM's names of the options of trees, whose defaults are its own."""
+
+# LightGBM's forest draws rows without replacement: 63.2% is the share of distinct rows of a bootstrap.
+_FOREST: Mapping[str, Any] = {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.632}
 
 OBJECTIVES: dict[type[RankingLoss], str] = {
     SquaredLoss: "regression",
@@ -101,19 +97,19 @@ Restored = Callable[[int], tuple[Tensor, Mapping[str, Tensor]]]
 
 def fit_by_steps(job: TrainingJob, training: FoldTraining, judged: RankingLoss) -> Fitted:
     """Fit the job's model on the training's examples; every measured part selects an epoch, and its model."""
-    record = StepRecord(job, training)
+    steps = _Steps(job, training)
     if isinstance(job.model, TreeKeys):
-        restored = _grow_trees(job, training, judged, record)
+        restored = _grow_trees(job, training, judged, steps)
     elif isinstance(job.model, PenalisedKeys):
-        restored = _follow_path(job, training, record)
+        restored = _follow_path(job, training, steps)
     else:
-        restored = _fit_ranker(job, training, judged, record)
-    numbers = {name: record.best(name) for name in training.parts.measured} | {LAST: record.epochs[-1].number}
+        restored = _fit_ranker(job, training, judged, steps)
+    numbers = {name: steps.best(name) for name in training.parts.measured} | {LAST: steps.epochs[-1].number}
     models = {number: restored(number) for number in set(numbers.values())}
-    return Fitted.of(training, record.epochs, {name: Chosen(one, *models[one]) for name, one in numbers.items()})
+    return Fitted(steps.epochs, {name: Chosen(one, *models[one]) for name, one in numbers.items()})
 
 
-def _grow_trees(job: TrainingJob, training: FoldTraining, judged: RankingLoss, record: "StepRecord") -> Restored:
+def _grow_trees(job: TrainingJob, training: FoldTraining, judged: RankingLoss, steps: "_Steps") -> Restored:
     """Grow trees that minimise a loss on the examples, measuring after every `every` (a step's number counts trees).
 
     A loss of single items reads every item once, with its mean relevance label; a ranking loss reads the lists.
@@ -124,18 +120,18 @@ def _grow_trees(job: TrainingJob, training: FoldTraining, judged: RankingLoss, r
     if isinstance(judged, PointwiseLoss):
         rows = pooled_rows(examples, judged.rel if isinstance(judged, LogisticLoss) else None)
     else:
-        rows = TableRows(examples.items.cpu(), relevance, None, lists)
-    watched, place = torch.unique(record.measured.items.cpu(), return_inverse=True)
+        rows = TableRows(examples.items.cpu(), relevance, None, lists, torch.arange(len(relevance)))
+    watched, place = torch.unique(steps.measured.items.cpu(), return_inverse=True)
     seed = derive_seed("trees", job.study, job.dataset, training.seed)
     parameters = growth(job.model.name, job.model.given(), seed)
     trees = TreeEnsemble(parameters, judged, training.features.cpu(), rows, watched)
-    spread, informative = rows.spread(examples), max(int(judged.informative(relevance, lists).sum()), 1)
+    informative = max(int(judged.informative(relevance, lists).sum()), 1)
     for number in range(1, rounds + 1):
         trees.grow()
         if number % job.model.every == 0 or number == rounds:
-            losses = judged.of_lists(trees.training_scores().index_select(0, spread), relevance, lists)
+            losses = judged.of_lists(trees.training_scores().index_select(0, rows.spread), relevance, lists)
             # The mean over informative lists, as the trainer's.
-            record.add(number, float(losses.sum() / informative), trees.watched_scores().index_select(0, place))
+            steps.add(number, float(losses.sum() / informative), trees.watched_scores().index_select(0, place))
 
     def restored(number: int) -> tuple[Tensor, Mapping[str, Tensor]]:
         tested, at = torch.unique(training.parts.test.items.cpu(), return_inverse=True)
@@ -145,10 +141,9 @@ def _grow_trees(job: TrainingJob, training: FoldTraining, judged: RankingLoss, r
 
 
 def growth(kind: str, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Return LightGBM's parameters for a `kind` of `OPTIONS`, with other values than the defaults in `options`."""
-    chosen = {name: options.get(option, default) for option, (name, default) in OPTIONS[kind].items()}
-    sampled = {"boosting": "rf", "bagging_freq": 1} if kind == FOREST else {}
-    return {**chosen, **sampled, **_FIXED, "seed": seed % 2**31}
+    """Return LightGBM's parameters for a kind of trees, with other values than the defaults in `options`."""
+    chosen = {OPTIONS[option]: value for option, value in options.items() if option in OPTIONS}
+    return {**(_FOREST if kind == FOREST else {}), **chosen, **_FIXED, "seed": seed % 2**31}
 
 
 class TreeEnsemble:
@@ -209,13 +204,11 @@ class TreeEnsemble:
 
     def scores(self, items: Tensor, rounds: int) -> Tensor:
         """Return the scores of items by the first `rounds` trees."""
-        values = [
-            self._booster.predict(
-                _rows(self._features, chunk), num_iteration=rounds, raw_score=self._raw, num_threads=1
-            )
-            for chunk in torch.split(items, _batch(self._features))
-        ]
-        return torch.from_numpy(np.concatenate(values)) if values else torch.empty(0, dtype=torch.float64)
+        values = []
+        for chunk in torch.split(items, _batch(self._features)):
+            rows = self._features[chunk].to(torch.float64).numpy()
+            values.append(self._booster.predict(rows, num_iteration=rounds, raw_score=self._raw, num_threads=1))
+        return torch.from_numpy(np.concatenate(values))
 
     def tensors(self, rounds: int) -> dict[str, Tensor]:
         """Return the first `rounds` trees as LightGBM's text, in bytes, readable by `Booster(model_str=...)`."""
@@ -243,10 +236,8 @@ def _sequence(features: Tensor, items: Tensor) -> Any:
         batch_size = _batch(features)
 
         def __getitem__(self, index: Any) -> Floats:
-            if isinstance(index, int | np.integer):
-                row: Floats = _rows(features, items[int(index) : int(index) + 1])[0]
-                return row
-            return _rows(features, items[index if isinstance(index, slice) else torch.as_tensor(index)])
+            rows: Floats = features[items[index]].to(torch.float64).numpy()
+            return rows
 
         def __len__(self) -> int:
             return len(items)
@@ -258,24 +249,17 @@ def _batch(features: Tensor) -> int:
     return max(_VALUES // features.shape[1], 1)
 
 
-def _rows(features: Tensor, items: Tensor) -> Floats:
-    rows: Floats = features.index_select(0, items).to(torch.float64).numpy()
-    return rows
+class TableRows(NamedTuple):
+    """Training items as rows of a table, on the CPU: a label each, and a weight, or the lists that they belong to.
 
-
-@dataclass(frozen=True)
-class TableRows:
-    """Training items as rows of a table, on the CPU: a label each, and a weight, or the lists that they belong to."""
+    `spread` is the row of each item of the part from which they were made.
+    """
 
     items: Tensor
     labels: Tensor
     weights: Tensor | None
     lists: Lists | None
-
-    def spread(self, part: Part) -> Tensor:
-        """Return the row of each item of `part`, from which these rows were made."""
-        items = part.items.cpu()
-        return torch.arange(len(items)) if self.weights is None else torch.searchsorted(self.items, items)
+    spread: Tensor
 
 
 def pooled_rows(part: Part, least: float | None) -> TableRows:
@@ -290,16 +274,16 @@ def pooled_rows(part: Part, least: float | None) -> TableRows:
     if least is not None:
         grades = (grades >= least).to(torch.float64)
     total = torch.zeros(len(items), dtype=torch.float64).index_add_(0, place, grades)
-    return TableRows(items, total / counts, counts.to(torch.float64), None)
+    return TableRows(items, total / counts, counts.to(torch.float64), None, place)
 
 
-def _follow_path(job: TrainingJob, training: FoldTraining, record: "StepRecord") -> Restored:
+def _follow_path(job: TrainingJob, training: FoldTraining, steps: "_Steps") -> Restored:
     """Fit the examples' values for every penalty of the job's model; a step's number is the penalty's position."""
     assert isinstance(job.model, PenalisedKeys)
-    if training.values is None:
+    if training.unit is None:
         raise ConfigError(f"model {job.model.name}: it learns values, expected target: value")
     features, examples = training.features, training.lists
-    scale = input_scale(job.settings.scale or "standard", features, examples.items, training.channels)
+    scale = input_scale(job.settings.scale or "standard", features, examples.items, training.data.channels)
     linear = Linear(features.shape[1])
     model, scorer = nn.Sequential(OrderedDict(scale=scale, network=linear)), score_distinct(features)
     # Stored by feature, as coordinate descent reads them.
@@ -315,7 +299,7 @@ def _follow_path(job: TrainingJob, training: FoldTraining, record: "StepRecord")
         weights.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
         # The rows are centred by now: neither their scores nor the labels, whose mean is 0, include the bias.
         residual = rows @ weight - (examples.relevance - examples.relevance.mean())
-        record.add(len(weights), float(residual.square().mean()), predict(model, scorer, record.measured))
+        steps.add(len(weights), float(residual.square().mean()), predict(model, scorer, steps.measured))
 
     def restored(number: int) -> tuple[Tensor, Mapping[str, Tensor]]:
         model.load_state_dict(weights[number - 1])
@@ -384,14 +368,14 @@ def _with_bias(weights: Tensor, mean: Tensor, labels: Tensor) -> tuple[Tensor, T
     return weights, labels.mean().to(weights) - mean @ weights
 
 
-def _fit_ranker(job: TrainingJob, training: FoldTraining, judged: RankingLoss, record: "StepRecord") -> Restored:
+def _fit_ranker(job: TrainingJob, training: FoldTraining, judged: RankingLoss, steps: "_Steps") -> Restored:
     """Fit the job's ranker on its informative lists; an epoch is what it is in the library."""
     from rankbound.training.fitted import columns_of, fit_columns, model_of
     from rankbound.training.recipe import Recipe
 
     assert isinstance(job.model, RankerKeys)
     features, examples = training.features, training.lists
-    scale = input_scale(job.settings.scale or "standard", features, examples.items, training.channels)
+    scale = input_scale(job.settings.scale or "standard", features, examples.items, training.data.channels)
     options: dict[str, Any] = {"model": job.model.name, **job.model.given("name")}
     if job.model.name in OF_METRICS:
         options |= {"loss": job.loss, "bound": job.bounding}
@@ -406,41 +390,29 @@ def _fit_ranker(job: TrainingJob, training: FoldTraining, judged: RankingLoss, r
 
     informative = judged.informative(examples.relevance, examples.lists)
     with torch.no_grad():
-        offered = _Offered(columns_of(scaled, record.measured), record, SELECTIONS[job.protocol])
-        fit_columns(recipe, judged, columns_of(scaled, examples.batch(torch.nonzero(informative).squeeze(1))), offered)
+        steps.held_out = columns_of(scaled, steps.measured)
+        fit_columns(recipe, judged, columns_of(scaled, examples.batch(torch.nonzero(informative).squeeze(1))), steps)
     scorer = score_distinct(features)
 
     def restored(number: int) -> tuple[Tensor, Mapping[str, Tensor]]:
-        network = model_of(recipe, offered.models[number], features.shape[1])
+        network = model_of(recipe, steps.models[number], features.shape[1])
         model = nn.Sequential(OrderedDict(scale=scale, network=network))
         return predict(model, scorer, training.parts.test), model.state_dict()
 
     return restored
 
 
-class _Offered(Selection):
-    """Records every epoch's scores of the measured lists, and keeps its model; `part` selects the epoch."""
+class _Steps(Selection):
+    """The epochs of a fit: rounds of boosting, penalties along a path, or what they are for a ranker of the library.
 
-    def __init__(self, measured: Columns, record: "StepRecord", part: str) -> None:
-        self.held_out, self.epoch = measured, 0
-        self.models: dict[int, Model] = {}
-        self._record, self._part = record, part
-
-    def offer(self, epoch: int, loss: float, scores: Floats | None, model: Callable[[], Model]) -> None:
-        assert scores is not None
-        self.models[epoch] = model()
-        self._record.add(epoch, loss, torch.from_numpy(scores.astype(np.float32)))
-        self.epoch = self._record.best(self._part)
-
-
-class StepRecord:
-    """The epochs of a fit: rounds of boosting, penalties along a path, or what they are for a ranker of the library."""
+    A ranker offers the scores of `held_out`, and its model, which is kept; the epoch that is selected is the best one
+    on the part that the protocol's tables show. For any fit, `measured` has the items to score after every step.
+    """
 
     def __init__(self, job: TrainingJob, training: FoldTraining) -> None:
         self._measuring = Measuring(training.parts.measured, epoch_metrics(job))
-        # The items to score after every step.
-        self.measured = self._measuring.joined
-        self._judge, self.epochs = str(judge_of(job)), list[Epoch]()
+        self.measured, self._judge, self._main = self._measuring.joined, str(judge_of(job)), SELECTIONS[job.protocol]
+        self.epochs, self.models, self.epoch = list[Epoch](), dict[int, Model](), 0
 
     def add(self, number: int, loss: float, scores: Tensor) -> None:
         """Record step `number`: the mean training loss, and the scores of `measured`."""
@@ -449,3 +421,10 @@ class StepRecord:
     def best(self, part: str) -> int:
         """Return the number of the first best epoch on a part, by the metric that judges the job."""
         return max(self.epochs, key=lambda epoch: epoch.metrics[part][self._judge]).number
+
+    def offer(self, epoch: int, loss: float, scores: Floats | None, model: Callable[[], Model]) -> None:
+        """Record an epoch of a ranker, and keep its model."""
+        assert scores is not None
+        self.models[epoch] = model()
+        self.add(epoch, loss, torch.from_numpy(scores.astype(np.float32)))
+        self.epoch = self.best(self._main)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,8 @@ from torch import Tensor, nn
 
 from rankbound.errors import ConfigError
 from rankbound.texts import derive_seed
-from rankbound.training.models import MLP, Factorization, Scaling
-from rankbound.training.trainer import Draw, Epoch, Part, Scorer, worth_a_kernel
+from rankbound.training.models import MLP, Factorization, Given, Scaling
+from rankbound.training.trainer import Draw, Epoch, Learner, Part, Scorer, worth_a_kernel
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.training import LinearKeys, MatrixFactorizationKeys, NetworkKeys
 from rankbound_study.data.images import CHANNELS
@@ -32,32 +33,21 @@ LARGEST_BYTE = 255
 Integers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class ValueScale:
-    """Values in units of the training items' deviation from their mean, the targets of a regression."""
-
-    mean: float
-    deviation: float
-
-    @classmethod
-    def of(cls, values: Tensor) -> "ValueScale":
-        """Return the scale of the training items' values; equal values keep the deviation 1."""
-        exact = values.to(torch.float64)
-        return cls(float(exact.mean()), float(exact.std(correction=0)) or 1.0)
-
-    def scaled(self, values: Tensor) -> Tensor:
-        return (values - self.mean) / self.deviation
-
-    def restored(self, scores: Tensor) -> Tensor:
-        """Return scores in the values' own unit."""
-        return scores * self.deviation + self.mean
-
-
 def examples_of(job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, seed: int) -> Part | Draw:
-    """Return the training lists of `fold` in the form of the job's batches; whole lists may have weights."""
-    batches = job.settings.batches or "lists"
+    """Return the training lists of `fold` in the form of the job's batches; whole lists may have weights.
+
+    Weights may be permuted, which depends on the study, the data set, the fold and the seed alone, so that losses are
+    paired.
+    """
+    batches, weights = job.settings.batches or "lists", job.settings.list_weights
     if batches == "lists":
-        return weighted(job, parts.training, fold, seed)
+        part = parts.training
+        if weights is None:
+            return part
+        random = np.random.default_rng(derive_seed("list-weights", job.study, job.dataset, job.nsr, fold, seed))
+        lists = part.relevance.cpu(), part.lists.offsets.cpu()
+        found = list_weights(ListWeights.of(weights), job.loss, *lists, random)
+        return replace(part, list_weights=torch.from_numpy(found).to(part.lists.device))
     split = data.instances.split(data.instances.drawn_fold(fold, seed), "train")
     if batches == "items":
         return data.part(_single(split.owners, split.items, split.relevance))
@@ -68,10 +58,11 @@ def examples_of(job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, 
     return lambda: data.part(pairs_of_lists(split, count, random))
 
 
-def value_examples(job: TrainingJob, data: StudyData, fold: int) -> tuple[Part, ValueScale]:
-    """Return the distinct training items of `fold`, each a list, with scaled values instead of relevance labels.
+def value_examples(job: TrainingJob, data: StudyData, fold: int) -> tuple[Part, tuple[float, float]]:
+    """Return the distinct training items of `fold`, each a list, with their values instead of relevance labels.
 
-    An item in several lists counts once: a regression learns items, not lists.
+    An item in several lists counts once: a regression learns items, not lists. The values are in units of their
+    deviation from their mean, which are returned, too; equal values keep the deviation 1.
     """
     if data.values is None:
         raise ConfigError(f"target: {job.name} learns the items' values, but items of {job.dataset} have none")
@@ -79,40 +70,14 @@ def value_examples(job: TrainingJob, data: StudyData, fold: int) -> tuple[Part, 
     items, first = np.unique(split.items, return_index=True)
     part = data.part(_single(split.owners[first], items, split.relevance[first]))
     values = data.values.index_select(0, part.items)
-    scale = ValueScale.of(values)
-    return replace(part, relevance=scale.scaled(values)), scale
+    exact = values.to(torch.float64)
+    mean, deviation = float(exact.mean()), float(exact.std(correction=0)) or 1.0
+    return replace(part, relevance=(values - mean) / deviation), (mean, deviation)
 
 
 def _single(topics: Integers, items: Integers, relevance: npt.NDArray[np.int8]) -> Split:
     """Return every item as a list of its own."""
     return Split(topics, items, relevance, np.arange(len(items) + 1))
-
-
-def weighted(job: TrainingJob, part: Part, fold: int, seed: int) -> Part:
-    """Return the training lists of a fold with the weights of the job's settings, if it has any.
-
-    A permutation depends on the study, the data set, the fold and the seed alone, so that losses are paired.
-    """
-    text = job.settings.list_weights
-    if text is None:
-        return part
-    random = np.random.default_rng(derive_seed("list-weights", job.study, job.dataset, job.nsr, fold, seed))
-    relevance, offsets = part.relevance.cpu(), part.lists.offsets.cpu()
-    found = list_weights(ListWeights.of(text), job.loss, relevance, offsets, random)
-    return replace(part, list_weights=torch.from_numpy(found).to(part.lists.device))
-
-
-@dataclass(frozen=True)
-class FeatureColumns:
-    """The feature columns of a method, ascending.
-
-    Attributes:
-        indices: `(n,)`, int64.
-        channels: for pixels, how many of them belong to each channel.
-    """
-
-    indices: Tensor
-    channels: tuple[int, ...] | None
 
 
 def drawn_columns(count: int, width: int, *, study: str, dataset: str, fold: int, seed: int) -> Tensor:
@@ -125,8 +90,8 @@ def drawn_columns(count: int, width: int, *, study: str, dataset: str, fold: int
     return torch.from_numpy(np.sort(random.permutation(width)[:count]))
 
 
-def narrowed(job: TrainingJob, data: StudyData, fold: int, seed: int) -> tuple[StudyData, FeatureColumns | None]:
-    """Return the data with the number of feature columns in the job's setting `features`; all, and None, without one.
+def narrowed(job: TrainingJob, data: StudyData, fold: int, seed: int) -> tuple[StudyData, Tensor | None]:
+    """Return the data with as many feature columns as the job's setting `features`, and which; all without it.
 
     Raises:
         ConfigError: the data set has fewer columns.
@@ -140,14 +105,13 @@ def narrowed(job: TrainingJob, data: StudyData, fold: int, seed: int) -> tuple[S
             f"{job.name}: it requires {count} features, but {job.dataset} has {width}; set counts from 1 to "
             f"{width} under feature_counts of its comparison"
         )
-    indices = drawn_columns(count, width, study=job.study, dataset=job.dataset, fold=fold, seed=seed)
-    channels = None
-    if data.features.dtype == torch.uint8:
-        channels = tuple(torch.bincount(indices // (width // CHANNELS), minlength=CHANNELS).tolist())
-    columns = FeatureColumns(indices, channels)
+    columns = drawn_columns(count, width, study=job.study, dataset=job.dataset, fold=fold, seed=seed)
     if count == width:
         return data, columns
-    return replace(data, features=data.features.index_select(1, indices.to(data.device))), columns
+    features = data.features.index_select(1, columns.to(data.device))
+    is_picture, each = features.dtype == torch.uint8, width // CHANNELS
+    channels = torch.bincount(columns // each, minlength=CHANNELS).tolist() if is_picture else None
+    return replace(data, features=features, channels=channels), columns
 
 
 def shifted(job: TrainingJob, data: StudyData) -> StudyData:
@@ -200,7 +164,7 @@ class FoldTraining:
         parts: of the fold.
         examples: the training lists in the form of the job's batches, or a function that draws those of an epoch.
         columns: the places of the features among the data set's, if the job reads a number of them.
-        values: the scale of the examples' labels, if these are the items' values instead of their relevance.
+        unit: mean and deviation of the items' values, if the examples have these, scaled, instead of relevance labels.
     """
 
     fold: int
@@ -208,19 +172,19 @@ class FoldTraining:
     data: StudyData
     parts: FoldParts
     examples: Part | Draw
-    columns: FeatureColumns | None
-    values: ValueScale | None
+    columns: Tensor | None
+    unit: tuple[float, float] | None
 
     @classmethod
     def of(cls, job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, seed: int) -> "FoldTraining":
         """Return the training of `job` on `fold`, whose parts are given, with `seed`."""
         seen, columns = narrowed(job, data, fold, seed)
-        examples, values = (
+        examples, unit = (
             value_examples(job, seen, fold)
             if job.target == "value"
             else (examples_of(job, seen, parts, fold, seed), None)
         )
-        return cls(fold=fold, seed=seed, data=seen, parts=parts, examples=examples, columns=columns, values=values)
+        return cls(fold=fold, seed=seed, data=seen, parts=parts, examples=examples, columns=columns, unit=unit)
 
     @property
     def lists(self) -> Part:
@@ -235,44 +199,41 @@ class FoldTraining:
             raise ConfigError("the model reads features: give the judged lists with --lists, or pictures with --images")
         return self.data.features
 
-    @property
-    def channels(self) -> tuple[int, ...] | None:
-        """For pictures that lack some pixels, the number of remaining pixels per channel."""
-        return self.columns.channels if self.columns else None
-
-    def generator(self, job: TrainingJob) -> torch.Generator:
-        """Return the generator of the initial model and the order of its batches.
-
-        It depends only on the study, the data set, the fold and the seed, not on model, loss or bound, so every
-        comparison between these is paired.
-        """
-        seed = derive_seed("training", job.study, job.dataset, job.nsr, self.fold, self.seed)
-        return torch.Generator().manual_seed(seed)
-
     def by_kernel(self, job: TrainingJob) -> bool:
         """Return whether compiled kernels train and evaluate it: networks on many lists."""
         return worth_a_kernel(job.settings.epochs or 0, self.parts.training.lists.n_items)
 
 
-def build_model(
-    job: TrainingJob, data: StudyData, training: FoldTraining, generator: torch.Generator
-) -> tuple[nn.Module, Scorer]:
-    """Return the job's model, with fresh weights from `generator`, and its scorer.
+def learner_of(job: TrainingJob, training: FoldTraining) -> Learner:
+    """Return the job's model with fresh weights, ready for the library's trainer.
 
-    A factorisation reads a part's topics and items. A network reads the items' features: as they are in a bounded run
-    without a scale, scaled by its first layer in all others.
+    The generator of the weights and of the order of batches depends only on the study, the data set, the fold and the
+    seed, not on model, loss or bound, so every comparison between these is paired.
     """
+    seed = derive_seed("training", job.study, job.dataset, job.nsr, training.fold, training.seed)
+    generator, data = torch.Generator().manual_seed(seed), training.data
+    options = {**job.model.given("name"), "generator": generator}
     if isinstance(job.model, MatrixFactorizationKeys):
-        factors = Factorization(
-            len(data.instances.topics),
-            data.instances.item_count,
-            **job.model.given("name"),
-            generator=generator,
-            by_kernel=training.by_kernel(job),
-        )
-        return factors, lambda model, part: model(part.topics.index_select(0, part.lists.segment), part.items)
+        sizes, by_kernel = (len(data.instances.topics), data.instances.item_count), training.by_kernel(job)
+        model: nn.Module = Factorization(*sizes, **options, by_kernel=by_kernel)
+        scorer: Scorer = _score_pairs
+    else:
+        model, scorer = _network(job, training, options)
+    return Learner(model.to(data.device), scorer, training.examples, training.parts.measured, generator)
+
+
+def _score_pairs(model: nn.Module, part: Part) -> Tensor:
+    scores: Tensor = model(part.topics.index_select(0, part.lists.segment), part.items)
+    return scores
+
+
+def _network(job: TrainingJob, training: FoldTraining, options: Mapping[str, Any]) -> tuple[nn.Module, Scorer]:
+    """Return a network of the items' features, and its scorer.
+
+    It reads them as they are in a bounded run without a scale; its first layer scales them in all others.
+    """
     features = training.features
-    width, options = features.shape[1], {**job.model.given("name"), "generator": generator}
+    width = features.shape[1]
     if isinstance(job.model, LinearKeys):
         network: nn.Module = Linear(width)
     elif isinstance(job.model, NetworkKeys):
@@ -283,32 +244,31 @@ def build_model(
         network = RankCNN(**options)
         if network.n_features != width:
             raise ConfigError(f"model cnn: it reads {network.n_features} values per picture, but these have {width}")
-
-    def score(model: nn.Module, part: Part) -> Tensor:
-        scores: Tensor = model(features.index_select(0, part.items))
-        return scores
-
-    scorer = score_distinct(features) if job.method else score
-    if not job.method and job.settings.scale is None:
-        return network, scorer
-    distinct = torch.unique(training.parts.training.items)
-    scale = input_scale(job.settings.scale or "none", features, distinct, training.channels)
-    return nn.Sequential(OrderedDict(scale=scale, network=network)), scorer
+    if job.method or job.settings.scale is not None:
+        items, channels = torch.unique(training.parts.training.items), training.data.channels
+        scale = input_scale(job.settings.scale or "none", features, items, channels)
+        network = nn.Sequential(OrderedDict(scale=scale, network=network))
+    if job.method:
+        return network, score_distinct(features)
+    return network, lambda model, part: model(features.index_select(0, part.items))
 
 
-def input_scale(scale: str, features: Tensor, training: Tensor, channels: Sequence[int] | None = None) -> nn.Module:
-    """Return the first layer of a network over `features` `(n_rows, d)`, bytes of pictures or floating point.
+def input_scale(scale: str, features: Tensor, items: Tensor, channels: Sequence[int] | None = None) -> nn.Module:
+    """Return the first layer of a network over `features` `(n_items, d)`, bytes of pictures or floating point.
 
     Args:
-        scale: `standard` (by means and deviations of the rows `training`; per channel for pixels) or `none` (pixels: 0
-            .. 1).
-        channels: for pictures that lack some pixels, the number of remaining pixels per channel.
+        scale: `standard` (by means and deviations of the rows `items`; per channel for pixels) or `none` (pixels: 0 ..
+            1).
+        channels: as in `StudyData`.
     """
     if features.dtype == torch.uint8:
         if scale == "none":
             return PixelScale(widths=channels)
-        return PixelScale.of_pixels(features.index_select(0, training), widths=channels)
-    return nn.Identity() if scale == "none" else StandardScale(features.index_select(0, training))
+        return PixelScale.of_pixels(features.index_select(0, items), widths=channels)
+    if scale == "none":
+        return nn.Identity()
+    fitted = Scaling.fitted("standard", features.index_select(0, items))
+    return StandardScale(shift=fitted.shift, factor=fitted.factor)
 
 
 def score_distinct(features: Tensor) -> Scorer:
@@ -339,23 +299,14 @@ class Linear(nn.Module):
         return features @ self.weight + self.bias
 
 
-class StandardScale(nn.Module):
-    r"""Features $(x - m) / d$ with the means $m$ and deviations $d$ of training items; constant ones become 0.
+class StandardScale(Given):
+    r"""Features $(x - shift) \cdot factor$, of training items' means and deviations; constant ones become 0.
 
     Both are buffers, so saved weights include them.
-
-    Args:
-        features: `(n, d)`, of the training part; pass no others.
     """
 
     shift: Tensor
     factor: Tensor
-
-    def __init__(self, features: Tensor) -> None:
-        super().__init__()
-        fitted = Scaling.fitted("standard", features)
-        self.register_buffer("shift", fitted.shift)
-        self.register_buffer("factor", fitted.factor)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return scaled `features` `(n, d)`, of the same shape."""
@@ -415,8 +366,7 @@ class PixelScale(nn.Module):
         return by_channel.flatten(1)
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """A selection's model: its epoch, the scores of the test part's items, and its numbers by name."""
 
     epoch: int
@@ -424,22 +374,8 @@ class Chosen:
     weights: Mapping[str, Tensor]
 
 
-@dataclass(frozen=True)
-class Fitted:
+class Fitted(NamedTuple):
     """All epochs of a training, and the choice of each selection among them."""
 
     epochs: list[Epoch]
     chosen: dict[str, Chosen]
-
-    @classmethod
-    def of(cls, training: FoldTraining, epochs: list[Epoch], chosen: Mapping[str, Chosen]) -> "Fitted":
-        """Return them with scores in the unit of the trained values, and all numbers that they depend on."""
-        scale, added, completed = training.values, dict[str, Tensor](), {}
-        if scale:
-            added |= {"target.mean": torch.tensor(scale.mean), "target.deviation": torch.tensor(scale.deviation)}
-        if training.columns:
-            added["features.columns"] = training.columns.indices
-        for name, one in chosen.items():
-            scores = scale.restored(one.scores) if scale else one.scores
-            completed[name] = Chosen(one.epoch, scores, {**one.weights, **added})
-        return cls(epochs, completed)

@@ -82,13 +82,15 @@ class FoldParts:
 class StudyData:
     """A data set's instances, with the features of its items, if any, `(n_items, d)`: bytes for pictures.
 
-    values: each item's own value, `(n_items,)`, if it has one: the age of a face.
+    values: each item's own value, `(n_items,)`, if it has one: the age of a face. channels: for pictures that lack some
+    pixels, the number of remaining pixels per channel.
     """
 
     instances: FoldedLists
     features: Tensor | None
     device: torch.device
     values: Tensor | None = None
+    channels: Sequence[int] | None = None
 
     @classmethod
     def read(cls, inputs: Inputs, device: torch.device) -> "StudyData":

@@ -22,12 +22,12 @@ from rankbound.errors import plain_errors
 from rankbound.io.models import read_tensors, write_tensors
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.texts import split_text
-from rankbound.training.trainer import Learner, predict, train
+from rankbound.training.trainer import predict, train
 from rankbound_study.config.job import TrainingJob
 from rankbound_study.config.sections.training import PenalisedKeys, RankerKeys, TrainerSettings, TreeKeys
 from rankbound_study.data.contracts import RATES, SIDECARS, WEIGHTS, beside, read_table, with_key, write_table
 from rankbound_study.data.reader import count_repeats, read_distributions
-from rankbound_study.jobs.models import Chosen, Fitted, FoldTraining, build_model, shifted
+from rankbound_study.jobs.models import Chosen, Fitted, FoldTraining, learner_of, shifted
 from rankbound_study.jobs.parts import (
     Inputs,
     StudyData,
@@ -96,24 +96,20 @@ class Trial:
         return {**tables, WEIGHTS: f"{self.name}.{WEIGHTS}"}
 
 
-class Plan:
-    """The trainings of a job; `repeats` is the number of times that its folds are drawn (`FoldedLists.drawn_fold`)."""
+def first_trials(job: TrainingJob, repeats: int) -> list[Trial]:
+    """Return the trainings that need no other: all without a grid, or all rates on a drawn fold's first seed.
 
-    def __init__(self, job: TrainingJob, repeats: int) -> None:
-        self.job, self.count = job, job.count_trainings(repeats)
-        # The seed of the first training in the same drawn fold, of each training.
-        self._first_seeds = job.first_seeds(repeats)
+    The folds are drawn `repeats` times (`FoldedLists.drawn_fold`).
+    """
+    if not job.rates:
+        return kept_trials(job, repeats, {})
+    first = [training for training, seed in job.first_seeds(repeats).items() if training[1] == seed]
+    return [Trial(*training, rate) for rate in job.rates for training in first]
 
-    def first(self) -> list[Trial]:
-        """Return the trainings that need no other: all without a grid, or all rates on a drawn fold's first seed."""
-        if not self.job.rates:
-            return list(itertools.starmap(Trial, self.job.trainings))
-        first = [training for training, seed in self._first_seeds.items() if training[1] == seed]
-        return [Trial(*training, rate) for rate in self.job.rates for training in first]
 
-    def kept(self, chosen: Rates) -> list[Trial]:
-        """Return the trainings whose results are the job's, in their order."""
-        return [Trial(fold, seed, chosen.get((fold, first))) for (fold, seed), first in self._first_seeds.items()]
+def kept_trials(job: TrainingJob, repeats: int, chosen: Rates) -> list[Trial]:
+    """Return the trainings whose results are the job's, in their order, with the rates that were chosen."""
+    return [Trial(fold, seed, chosen.get((fold, first))) for (fold, seed), first in job.first_seeds(repeats).items()]
 
 
 def in_groups(trials: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
@@ -132,17 +128,17 @@ class _Trainings:
 
     def run(self, out: Path) -> None:
         """Train what no shard has, a grid of rates first, then the other seeds with the rates of their folds; join."""
-        plan, shards = Plan(self._job, count_repeats(self._inputs.instances)), self._shards
-        with tqdm(total=plan.count, unit="training", disable=None, delay=1) as self._progress:
-            first = plan.first()
+        job, shards, repeats = self._job, self._shards, count_repeats(self._inputs.instances)
+        with tqdm(total=job.count_trainings(repeats), unit="training", disable=None, delay=1) as self._progress:
+            first = first_trials(job, repeats)
             self._train(first)
             # No rows and no rates for a job without a grid.
             rates, chosen = choose(read_table(shards / trial.files[RATES], RATES) for trial in first)
-            trials = plan.kept(chosen)
+            trials = kept_trials(job, repeats, chosen)
             self._train([trial for trial in trials if trial not in set(first)])
         weights = (read_tensors(shards / trial.files[WEIGHTS]) for trial in trials)
         write_tensors({name: tensor for own in weights for name, tensor in own.items()}, beside(out, WEIGHTS))
-        metadata = {"job": as_json(self._job.options())}
+        metadata = {"job": as_json(job.options())}
         write_table(rates, beside(out, f"{RATES}.parquet"), RATES, metadata=metadata)
         # The runs come last: if they exist, all other files do.
         for contract in ("predictions", "epochs", "runs"):
@@ -171,54 +167,52 @@ class _Trainings:
                     FoldTraining.of(job, data, parts[place], trial.fold, trial.seed)
                     for trial, place in zip(group, places, strict=True)
                 ]
-                fitted = fit(job, data, trainings, self._loss)
+                fitted = fit(job, trainings, self._loss)
                 for trial, (_, drawing), training, result in zip(group, places, trainings, fitted, strict=True):
                     _keep(self._job, trial, drawing, training, result, self._shards)
             self._progress.update(len(group))
 
 
 def _keep(job: TrainingJob, trial: Trial, drawing: int, training: FoldTraining, fitted: Fitted, shards: Path) -> None:
+    """Write the shards of a training: scores in the unit of the trained values, and all numbers that they depend on."""
     key, test, by_kernel = job.key(trial.fold, trial.seed), training.parts.test, training.by_kernel(job)
     # Predictions, weights and rates are those of the epoch that the protocol's tables show.
-    main = SELECTIONS[job.protocol]
-    chosen, judge = fitted.chosen[main], str(judge_of(job))
-    # The row of a rate of a grid.
-    rated = [epoch.metrics for epoch in fitted.epochs if epoch.number == chosen.epoch and trial.rate is not None]
-    rates = {
-        "learning_rate": pa.array([trial.rate] * len(rated), pa.float64()),
-        "epoch": pa.array([chosen.epoch] * len(rated), pa.int32()),
-        "score": pa.array([metrics[main][judge] for metrics in rated], pa.float64()),
-        "test_score": pa.array([metrics["test"][judge] for metrics in rated], pa.float64()),
-        "chosen": pa.array([False] * len(rated), pa.bool_()),
-    }
+    main, judge = SELECTIONS[job.protocol], str(judge_of(job))
+    chosen = fitted.chosen[main]
+    scores, weights = {name: one.scores for name, one in fitted.chosen.items()}, dict(chosen.weights)
+    if training.unit is not None:
+        mean, deviation = training.unit
+        scores = {name: own * deviation + mean for name, own in scores.items()}
+        weights |= {"target.mean": torch.tensor(mean), "target.deviation": torch.tensor(deviation)}
+    if training.columns is not None:
+        weights["features.columns"] = training.columns
+    tried = next(epoch.metrics for epoch in fitted.epochs if epoch.number == chosen.epoch)
+    rate = {"learning_rate": trial.rate, "epoch": chosen.epoch}
+    rate |= {"score": tried[main][judge], "test_score": tried["test"][judge], "chosen": False}
+    # A row of a rate of a grid; none without a grid.
+    count = 0 if trial.rate is None else 1
     tables = {
         "runs": pa.concat_tables(
-            run_rows(key, name, drawing, choice.epoch, test, choice.scores, by_kernel=by_kernel)
+            run_rows(key, name, drawing, choice.epoch, test, scores[name], by_kernel=by_kernel)
             for name, choice in sorted(fitted.chosen.items())
         ),
         "epochs": epoch_rows(key, fitted.epochs),
-        "predictions": prediction_rows(key, main, test, chosen.scores),
-        RATES: with_key(key, rates, RATES, len(rated)),
+        "predictions": prediction_rows(key, main, test, scores[main]),
+        RATES: with_key(key, {name: [value] * count for name, value in rate.items()}, RATES, count),
     }
     for contract, table in tables.items():
         write_table(table, shards / trial.files[contract], contract)
     place = f"fold-{trial.fold}/seed-{trial.seed}"
-    named = {f"{place}/{name}": tensor.cpu() for name, tensor in chosen.weights.items()}
-    write_tensors(named, shards / trial.files[WEIGHTS])
+    write_tensors({f"{place}/{name}": tensor.cpu() for name, tensor in weights.items()}, shards / trial.files[WEIGHTS])
 
 
-def fit(job: TrainingJob, data: StudyData, trainings: Sequence[FoldTraining], objective: RankingLoss) -> list[Fitted]:
+def fit(job: TrainingJob, trainings: Sequence[FoldTraining], objective: RankingLoss) -> list[Fitted]:
     """Fit the job's model on some folds and seeds: networks and factorisations together, by the library's trainer."""
     if isinstance(job.model, TreeKeys | PenalisedKeys | RankerKeys):
         from rankbound_study.jobs.fit_by_steps import fit_by_steps
 
         return [fit_by_steps(job, training, objective) for training in trainings]
-    learners = []
-    for training in trainings:
-        generator = training.generator(job)
-        model, scorer = build_model(job, data, training, generator)
-        measured = training.parts.measured
-        learners.append(Learner(model.to(data.device), scorer, training.examples, measured, generator))
+    learners = [learner_of(job, training) for training in trainings]
     trained = train(
         learners,
         objective,
@@ -227,13 +221,13 @@ def fit(job: TrainingJob, data: StudyData, trainings: Sequence[FoldTraining], ob
         selections=dict.fromkeys(learners[0].parts, judge_of(job)),
     )
     fitted = []
-    for result, learner, training in zip(trained, learners, trainings, strict=True):
+    for result, learner in zip(trained, learners, strict=True):
         chosen = {}
         for name, selected in result.selected.items():
             learner.model.load_state_dict(selected.weights)
-            scores = predict(learner.model, learner.scorer, training.parts.test)
+            scores = predict(learner.model, learner.scorer, learner.parts["test"])
             chosen[name] = Chosen(selected.epoch, scores, selected.weights)
-        fitted.append(Fitted.of(training, result.epochs, chosen))
+        fitted.append(Fitted(result.epochs, chosen))
     return fitted
 
 

@@ -86,7 +86,7 @@ class VGG16(nn.Module):
         bias = weights.get("classifier.0.bias", torch.empty(()))
         with torch.device("meta"):
             model = cls(stages, len(bias) if bias.dim() == 1 else WIDTH)
-        expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+        expected = model.state_dict()
         _check_shapes(weights, expected)
         model.load_state_dict({name: weights[name] for name in expected}, assign=True)
         return model.eval().requires_grad_(False)
@@ -106,21 +106,21 @@ class VGG16(nn.Module):
 def check_published(weights: Mapping[str, Tensor]) -> None:
     """Raise ValueError unless `weights` have exactly the names and shapes of torchvision's VGG16, classes included."""
     with torch.device("meta"):
-        expected = {name: tuple(tensor.shape) for name, tensor in VGG16().state_dict().items()}
-    expected |= {"classifier.6.weight": (N_CLASSES, WIDTH), "classifier.6.bias": (N_CLASSES,)}
+        classes = {"classifier.6.weight": torch.empty(N_CLASSES, WIDTH), "classifier.6.bias": torch.empty(N_CLASSES)}
+        expected = VGG16().state_dict() | classes
     _check_shapes(weights, expected)
     if unknown := sorted(set(weights) - set(expected)):
         raise ValueError(f"weights: found {unknown[0]!r}, which VGG16 does not have")
 
 
-def _check_shapes(weights: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]]) -> None:
-    for name, shape in expected.items():
+def _check_shapes(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    for name, like in expected.items():
         if name not in weights:
-            raise ValueError(f"weights: {name!r} is missing, expected a tensor of shape {shape}")
-        if tuple(weights[name].shape) != shape or weights[name].dtype != torch.float32:
+            raise ValueError(f"weights: {name!r} is missing, expected a tensor of shape {tuple(like.shape)}")
+        if (found := weights[name]).shape != like.shape or found.dtype != like.dtype:
             raise ValueError(
-                f"weights: {name!r} is {weights[name].dtype} of shape {tuple(weights[name].shape)}, "
-                f"expected torch.float32 of shape {shape}"
+                f"weights: {name!r} is {found.dtype} of shape {tuple(found.shape)}, expected {like.dtype} of shape "
+                f"{tuple(like.shape)}"
             )
 
 

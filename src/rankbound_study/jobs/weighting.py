@@ -59,11 +59,6 @@ def list_weights(
     return found
 
 
-def coefficient_of_variation(values: Floats) -> float:
-    """Return the standard deviation of positive values divided by their mean."""
-    return float(values.std() / values.mean())
-
-
 def list_ranges(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
     """Return the largest minus the smallest value of each list over all its orders, `(n_lists,)`.
 
@@ -156,6 +151,6 @@ class Influence:
 
     def _of(self, weights: Floats) -> Weighting:
         every = (weights, weights * self._ranges, weights * self._mismatch)
-        of_weights, of_influence, of_mismatch = map(coefficient_of_variation, every)
+        of_weights, of_influence, of_mismatch = (float(values.std() / values.mean()) for values in every)
         n = len(weights)
         return Weighting(n, of_weights, of_influence, of_mismatch, n / (1 + of_influence**2))

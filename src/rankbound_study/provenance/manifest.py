@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from rankbound.errors import DataError
+from rankbound.io.atomic import write_text
 from rankbound.texts import printable, quantity
 from rankbound_study.options import parse_options
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, result_files
@@ -25,7 +26,6 @@ from rankbound_study.provenance.records import (
     read_code,
     read_json,
     read_record,
-    write_text,
 )
 
 

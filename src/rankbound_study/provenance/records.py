@@ -29,7 +29,7 @@ import rankbound
 import rankbound_study
 from rankbound._version import __version__
 from rankbound.errors import DataError
-from rankbound.io.atomic import atomic_path, written
+from rankbound.io.atomic import write_text, written
 from rankbound_study.provenance.checksums import RECORDS, Checksum, open_regular
 
 T = TypeVar("T")
@@ -187,12 +187,6 @@ def read_json(kind: type[T], path: Path, remedy: str) -> T:
         raise DataError(f"{path}: {place}: {expected}, found {str(problem['input'])[:SHOWN]!r}: {remedy}") from error
     except (OSError, OverflowError) as error:
         raise DataError(f"{path}: {error}: {remedy}") from error
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, "utf-8")
 
 
 def code_file(results: Path, sha256: str) -> Path:

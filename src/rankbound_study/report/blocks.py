@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rankbound.io.atomic import atomic_path
+from rankbound.io.atomic import write_text
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.numbers import DASH, between, fixed, four, signed, with_minus_signs
@@ -319,12 +319,6 @@ class TableFiles:
                 write_text(folder / f"{name}{suffix}", content.write_csv(float_precision=self.digits))
             else:
                 write_json(folder / f"{name}{suffix}", content)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write `text` in UTF-8 with plain newlines."""
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(text.encode())
 
 
 def write_json(path: Path, content: Any) -> None:

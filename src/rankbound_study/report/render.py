@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from rankbound.io.atomic import atomic_path
+from rankbound.io.atomic import atomic_path, write_text
 from rankbound_study.figures import figure_file
 from rankbound_study.figures.style import DARK, GRID, INK, MUTED
-from rankbound_study.report.blocks import Document, FigureBlock, Paragraph, TableBlock, write_text
+from rankbound_study.report.blocks import Document, FigureBlock, Paragraph, TableBlock
 from rankbound_study.results.study_files import reading
 from rankbound_study.templates import template
 
