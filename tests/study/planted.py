@@ -459,18 +459,29 @@ def write_runs(
     controls: bool = True,
     skip: Collection[tuple[str, str]] = (),
 ) -> Path:
-    """Write a runs table; `skip` holds the (data set, bounding) pairs that were not run."""
+    """Write a runs table; `skip` holds the (data set, bounding) pairs that were not run.
+
+    Scores of all seeds are those of the lists, moved by the bounding; the distribution bound of nDCG collapses.
+    """
     systems = [("", loss, bounding) for loss, bounding in product(LOSSES, boundings)]
     systems += [(name, "none", "none") for name in KNOWING] * controls
     tables: list[pa.Table] = []
     for protocol, (dataset, nsr), (control, loss, bounding) in product(protocols, sets, systems):
-        if control or (dataset, bounding) not in skip:
-            key = {"study": STUDY, "protocol": protocol, "dataset": dataset, "nsr_train": nsr, "nsr_test": nsr}
-            key |= {"model": control or ("matrix-factorisation" if nsr else "network"), "options": "{}", "loss": loss}
-            key |= {"bounding": bounding, "selection": "test" if protocol == "published" else "validation"}
-            lists = _lists(len(dataset), nsr, topics, folds)
-            columns = _scored(lists, nsr, control, loss, bounding, 1 if control else seeds)
-            tables.append(repeated(key | {"drawing": 0, "epoch": 10}, columns))
+        if not control and (dataset, bounding) in skip:
+            continue
+        key = {"study": STUDY, "protocol": protocol, "dataset": dataset, "nsr_train": nsr, "nsr_test": nsr}
+        key |= {"model": control or ("matrix-factorisation" if nsr else "network"), "options": "{}", "loss": loss}
+        key |= {"bounding": bounding, "selection": "test" if protocol == "published" else "validation"}
+        shift = KNOWING.get(control, 0.02 * BOUNDINGS.index(bounding) if bounding in BOUNDINGS else 0.05)
+        shift -= 1.0 * (bounding.startswith("distribution") and loss == "nDCG" and nsr is not None)
+        lists, count = _lists(len(dataset), nsr, topics, folds), 1 if control else seeds
+        columns = {name: np.tile(column, count) for name, column in lists.items()}
+        size = len(RUN_METRICS), len(columns["own"])
+        noise = np.random.default_rng([len(bounding), len(loss)]).normal(0, 0.08, size)
+        odds = columns.pop("own") + shift + noise - 0.03 * np.arange(len(RUN_METRICS))[:, None]
+        columns["seed"] = np.repeat(np.arange(count), len(lists["p"]))
+        columns |= dict(zip(RUN_METRICS, 1 / (1 + np.exp(-odds)), strict=True))
+        tables.append(repeated(key | {"drawing": 0, "epoch": 10}, columns))
     write_table(joined(tables), path, "runs")
     return path
 
@@ -488,16 +499,3 @@ def _lists(seed: int, nsr: int | None, topics: int, folds: int) -> dict[str, np.
     level = np.where(p > 0, 3.4 - 0.4 * (nsr or 4), np.nan)
     own = level[topic] + random.normal(0, 0.6, len(topic))
     return {"fold": fold + 1, "topic": topic.astype(str), "n": n[topic], "p": p[topic], "own": own}
-
-
-def _scored(
-    lists: Mapping[str, np.ndarray], nsr: int | None, control: str, loss: str, bounding: str, seeds: int
-) -> dict[str, np.ndarray]:
-    """Scores of all seeds: those of the lists, moved by the bounding; the distribution bound of nDCG collapses."""
-    shift = KNOWING.get(control, 0.02 * BOUNDINGS.index(bounding) if bounding in BOUNDINGS else 0.05)
-    shift -= 1.0 * (bounding.startswith("distribution") and loss == "nDCG" and nsr is not None)
-    columns = {name: np.tile(column, seeds) for name, column in lists.items()}
-    noise = np.random.default_rng([len(bounding), len(loss)]).normal(0, 0.08, (len(RUN_METRICS), len(columns["own"])))
-    odds = columns.pop("own") + shift + noise - 0.03 * np.arange(len(RUN_METRICS))[:, None]
-    columns["seed"] = np.repeat(np.arange(seeds), len(lists["p"]))
-    return columns | dict(zip(RUN_METRICS, 1 / (1 + np.exp(-odds)), strict=True))

@@ -9,9 +9,10 @@ undecidable, and at the edge err at most at the stated rate.
 import argparse
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -31,22 +32,14 @@ WRONG, POWER = 0.05, 0.8
 Draw = Callable[[int], Counter[str]]  # counts the verdicts on so many studies
 
 
-@dataclass(frozen=True)
-class Case:
-    """A world and its verdicts.
-
-    Attributes:
-        claim: its name.
-        truth: what is true there.
-        draw: counts the verdicts on several studies.
-        at_most, at_least: limits of the shares of verdicts.
-    """
+class Case(NamedTuple):
+    """A claim, what is true of it in a world whose studies are drawn, and limits of the shares of verdicts."""
 
     claim: str
     truth: str
     draw: Draw
-    at_most: Mapping[str, float] = field(default_factory=dict)
-    at_least: Mapping[str, float] = field(default_factory=dict)
+    at_most: Mapping[str, float]
+    at_least: Mapping[str, float]
 
     def __str__(self) -> str:
         return f"{self.claim}: {self.truth}"

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import rankbound as rb
-from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decide, verdict_on
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence
 from tests.study.planted import (
@@ -258,27 +257,17 @@ ONE_TOPIC = main_runs(topics=1, folds=1)
 CONSTANT = main_runs(level=0.0, chance=0.0, shared=0.0)
 NO_LOSSES, NO_BOUNDS = main_runs(losses=("softmax",)), main_runs(boundings=("none",))
 
-FURTHER = [
-    pytest.param(claim, expected, one, id=f"{claim}-{expected}-{number}")
-    for (claim, expected), some in CASES.items()
-    for number, one in enumerate(some[1:], start=1)
+EACH = [
+    pytest.param(claim, expected, one, id=f"{claim}-{expected}-{number}", marks=[pytest.mark.long] * (number > 0))
+    for expected in DECIDED
+    for claim in CLAIMS
+    for number, one in enumerate(CASES[claim, expected])
 ]
 
 
-@pytest.mark.parametrize("expected", DECIDED)
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_a_plant_is_found(claim: str, expected: str) -> None:
-    require_verdict(claim, expected, drawn(CASES[claim, expected][0]))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("claim", "expected", "planted"), FURTHER)
-def test_further_plants_are_found(claim: str, expected: str, planted: World) -> None:
-    require_verdict(claim, expected, drawn(planted))
-
-
-def require_verdict(claim: str, expected: str, evidence: Evidence) -> None:
-    found = verdict_on(claim, evidence)
+@pytest.mark.parametrize(("claim", "expected", "planted"), EACH)
+def test_a_plant_is_found(claim: str, expected: str, planted: World) -> None:
+    found = verdict_on(claim, drawn(planted))
     assert found.verdict == expected, found.reason
     assert found.n > 0
     assert found.reason.endswith(".")

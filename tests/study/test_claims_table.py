@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -282,6 +282,7 @@ DIFFERENCE = re.compile(rf"([\w-]+) (?:minus|−) ([\w-]+)(?: is)? ({_NUMBER})(?
 
 _MEAN = re.compile(r"(?<!minus )(?<!− )\b([\w-]+)(?: scores)? (0\.\d{4})(?!\d)")
 
+BY_FEATURES = "Scores by the number of features"  # a section's end, whose means are of other methods
 CLAIM = re.compile(r"\b([TNMWLP]\d\d)\b")
 JUDGING = re.compile(r"\b(does not hold|not confirmed|contradict\w*|ruins?|surely|for certain)\b", re.IGNORECASE)
 """Words of a verdict that is no quotation of a claim's."""
@@ -322,84 +323,69 @@ def statements(document: Document) -> Iterator[Statement]:
 def contradictions(said: list[Statement], tables: Path) -> list[str]:
     """Return the contradictions of a report; empty if there are none."""
     claims = verdicts.read(tables / "table_claims.csv")
-    of_tables = (_on_differences, _on_means, _on_gaps)
-    complaints = [_on_claims(said, claims), _on_counts(said, claims), *(find(said, tables) for find in of_tables)]
-    return [complaint for found in complaints for complaint in found]
-
-
-def _on_claims(said: list[Statement], claims: pl.DataFrame) -> Iterator[str]:
-    """A text with a claim's number has its verdict and its reason with all numbers; beside these no text judges."""
     rows = {row["id"]: row for row in claims.iter_rows(named=True)}
-    for one in said:
-        rest = one.text
-        for name in dict.fromkeys(found for found in CLAIM.findall(one.text) if found in rows):
-            row, reason = rows[name], with_minus_signs(rows[name]["reason"])
-            quotation = f"Claim {name}, {row['verdict']}: {reason}"
-            of_table = f"{name} {row['claim']} {row['verdict']} {reason}"
-            has_row = one.text.startswith(of_table) and estimate(row) in one.text
-            if not (quotation in one.text or has_row):
-                yield f"{one.place}: {name} is {row['verdict']} ({row['reason']}), found {one.text!r}"
-            rest = rest.replace(quotation, "").replace(of_table, "")
-        if found := JUDGING.search(rest):
-            yield f"{one.place}: judges without a claim ({found[0]}): {rest!r}"
+    counts = {"claims": len(claims)} | dict(claims["verdict"].value_counts().rows())
+    gaps = pl.read_csv(tables / "table_neural_features_gaps.csv").filter(pl.col("features").is_not_null())
+    leads = [(signed(row["difference"]), f"{row['features']:,}") for row in gaps.iter_rows(named=True)]
+    known = _of_methods(tables)
+    return [f"{one.place}: {what}" for one in said for what in _complaints(one, rows, counts, leads, known)]
 
 
-def _on_counts(said: list[Statement], claims: pl.DataFrame) -> Iterator[str]:
-    """Every count of claims is that of the table, and so is every count of a verdict beside it."""
-    counts = dict(claims["verdict"].value_counts().rows())
-    for one in said:
-        for count in re.findall(r"\b[Oo]f (\d+) claims", one.text):
-            if int(count) != len(claims):
-                yield f"{one.place}: {count} claims, the table has {len(claims)}"
-            for number, verdict in re.findall(r"(\d+) are (confirmed|refuted|inconclusive)", one.text):
-                if int(number) != counts.get(verdict, 0):
-                    yield f"{one.place}: {number} {verdict}, the table has {counts.get(verdict, 0)}"
-
-
-def _on_differences(said: list[Statement], tables: Path) -> Iterator[str]:
-    """A difference of two methods has the digits of the file of comparisons, either way round, wherever it stands."""
-    known: dict[tuple[str, str, str], tuple[str, ...]] = {}
+def _of_methods(tables: Path) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+    """The differences of two methods, either way round, and the means of each, by the data set's title and names."""
+    known: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for path in sorted(tables.glob("table_neural_*_comparisons.csv")):
         for row in pl.read_csv(path).iter_rows(named=True):
             title, pair = data_set_title(row["dataset"]), (row["method"], row["other"])
-            known[title, *pair] = tuple(map(signed, (row["difference"], row["low"], row["high"])))
-            known[title, *pair[::-1]] = tuple(map(signed, (-row["difference"], -row["high"], -row["low"])))
-    for one in said:
-        titles = one.about({title for title, _, _ in known})
-        for method, other, *numbers in DIFFERENCE.findall(one.text):
-            printed = tuple(filter(None, numbers))
-            places = [known[key] for title in titles if (key := (title, method, other)) in known]
-            if places and not any(printed == place[: len(printed)] for place in places):
-                yield f"{one.place}: {method} minus {other} is {printed}, the comparisons have {places}"
-
-
-def _on_means(said: list[Statement], tables: Path) -> Iterator[str]:
-    """A method's mean has the digits of its table, wherever it stands; a row may be of its printed settings."""
-    known: dict[tuple[str, str], set[str]] = {}
+            known[title, *pair] = [tuple(map(signed, (row["difference"], row["low"], row["high"])))]
+            known[title, *pair[::-1]] = [tuple(map(signed, (-row["difference"], -row["high"], -row["low"])))]
     for about in TABLES:
         if (path := tables / f"{about.name}.csv").exists():
             scores = pl.read_csv(path, infer_schema_length=None).filter(pl.col("metric") == about.metric)
             for dataset, method, mean in scores.select("dataset", "method", "ours").drop_nulls().rows():
+                # A row may be of the method's printed settings.
                 key = (data_set_title(dataset), method.removesuffix(AS_PRINTED))
-                known.setdefault(key, set()).add(f"{mean:.4f}")
-    for one in said:
-        titles = one.about({title for title, _ in known})
-        by_features = one.place.endswith("Scores by the number of features")
-        for method, mean in [] if by_features else _MEAN.findall(one.text):
-            means = [known[title, method] for title in titles if (title, method) in known]
-            if means and not any(mean in found for found in means):
-                yield f"{one.place}: {method} has the mean {mean}, the tables have {means}"
+                known.setdefault(key, []).append((f"{mean:.4f}",))
+    return known
 
 
-def _on_gaps(said: list[Statement], tables: Path) -> Iterator[str]:
-    """The leads of networks that N15 names are the gaps of the table by the number of features."""
-    gaps = pl.read_csv(tables / "table_neural_features_gaps.csv").filter(pl.col("features").is_not_null())
-    printed = {(str(row["features"]), signed(row["difference"])) for row in gaps.iter_rows(named=True)}
-    for one in said:
-        for lead, count in re.findall(rf"(?:from|to) ({_NUMBER}) with ([\d,]+)", one.text):
-            if (count.replace(",", ""), lead) not in printed:
-                yield f"{one.place}: a lead of {lead} with {count} features is not in the table"
-        if one.place.endswith("Scores by the number of features") and " gap " in f" {one.text} ":
-            for value in re.findall(rf"({_NUMBER}) \(", one.text):
-                if value not in {difference for _, difference in printed}:
-                    yield f"{one.place}: a gap of {value} is not in the file"
+def _complaints(
+    one: Statement,
+    claims: Mapping[str, dict[str, Any]],
+    counts: Mapping[str, int],
+    leads: list[tuple[str, str]],
+    known: Mapping[tuple[str, ...], list[tuple[str, ...]]],
+) -> Iterator[str]:
+    # A text with a claim's number has its verdict and its reason with all numbers; beside these no text judges.
+    rest = one.text
+    for name in dict.fromkeys(found for found in CLAIM.findall(one.text) if found in claims):
+        row, reason = claims[name], with_minus_signs(claims[name]["reason"])
+        quotation = f"Claim {name}, {row['verdict']}: {reason}"
+        of_table = f"{name} {row['claim']} {row['verdict']} {reason}"
+        has_row = one.text.startswith(of_table) and estimate(row) in one.text
+        if not (quotation in one.text or has_row):
+            yield f"{name} is {row['verdict']} ({row['reason']}), found {one.text!r}"
+        rest = rest.replace(quotation, "").replace(of_table, "")
+    if found := JUDGING.search(rest):
+        yield f"judges without a claim ({found[0]}): {rest!r}"
+    # Every count of claims is that of the table, and so is every count of a verdict beside it.
+    if of_all := re.findall(r"\b[Oo]f (\d+) (claims)", one.text):
+        for count, of in (*of_all, *re.findall(r"(\d+) are (confirmed|refuted|inconclusive)", one.text)):
+            if int(count) != counts.get(of, 0):
+                yield f"{count} {of}, the table has {counts.get(of, 0)}"
+    # Differences and means of methods have the digits of their tables.
+    titles, by_features = one.about({title for title, *_ in known}), one.place.endswith(BY_FEATURES)
+    for pattern, width in ((DIFFERENCE, 2), *[(_MEAN, 1)] * (not by_features)):
+        for words in pattern.findall(one.text):
+            names, printed = words[:width], tuple(filter(None, words[width:]))
+            places = [place for title in titles for place in known.get((title, *names), ())]
+            if places and not any(printed == place[: len(printed)] for place in places):
+                yield f"{' minus '.join(names)} has the mean {', '.join(printed)}, the tables have {places}"
+    # The leads of networks that N15 names are the gaps of the table by the number of features.
+    for lead in re.findall(rf"(?:from|to) ({_NUMBER}) with ([\d,]*\d)", one.text):
+        if lead not in leads:
+            yield f"a lead of {' with '.join(lead)} features is not in the table"
+    if by_features and " gap " in f" {one.text} ":
+        for value in re.findall(rf"({_NUMBER}) \(", one.text):
+            if value not in {difference for difference, _ in leads}:
+                yield f"a gap of {value} is not in the file"

@@ -65,23 +65,22 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
 
 
 def test_means_are_the_planted_ones_and_two_readings_are_one_data_set(evidence: Evidence, tmp_path: Path) -> None:
-    found = {(kind, loss): one for kind, loss, one in effects.Effects(evidence).means()}
+    _, means = effects.cells_and_means(evidence)
+    found = {(row["bounds"], row["loss"]): row for row in means.iter_rows(named=True)}
     assert set(found) == {(kind, loss) for kind in effects.KINDS for loss in (effects.EVERY, "nDCG", "AP", "nRBP")}
     rise = found["affine", "AP"]
-    assert rise.n == 9, "three boundings on three data sets"
-    assert rise.interval()[0] < RISE < rise.interval()[1]
-    assert rise.interval()[0] > 0
-    assert found["affine", "nRBP"].n == 3, "identical boundings are one cell"
-    assert found["distribution", "nDCG"].mean == pytest.approx(-0.05, abs=0.002)
-    low, high = found["affine", "nDCG"].interval()
-    assert low < 0 < high
-    assert found["affine", effects.EVERY].between > found["affine", "AP"].between
+    assert rise["n"] == 9, "three boundings on three data sets"
+    assert 0 < rise["low"] < RISE < rise["high"]
+    assert found["affine", "nRBP"]["n"] == 3, "identical boundings are one cell"
+    assert found["distribution", "nDCG"]["mean"] == pytest.approx(-0.05, abs=0.002)
+    assert found["affine", "nDCG"]["low"] < 0 < found["affine", "nDCG"]["high"]
+    assert found["affine", effects.EVERY]["between"] > rise["between"]
     runs = pl.read_parquet(evidence.runs)
     again = runs.filter(pl.col("dataset") == "mq2008-label1").with_columns(dataset=pl.lit("mq2008-label2"))
     pl.concat([runs, again]).write_parquet(tmp_path / "runs.parquet")
-    both = effects.Effects(replace(evidence, runs=tmp_path / "runs.parquet"))
-    assert len(both.contrasts) == 4 * 10
-    assert {one.n for kind, loss, one in both.means() if (kind, loss) == ("affine", "AP")} == {9}
+    cells, means = effects.cells_and_means(replace(evidence, runs=tmp_path / "runs.parquet"))
+    assert len(cells) == 4 * 10
+    assert means.filter(bounds="affine", loss="AP")["n"].to_list() == [9]
 
 
 def test_intervals_hold_replicas_of_one_training(tmp_path: Path) -> None:

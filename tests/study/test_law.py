@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -367,10 +366,6 @@ def study(theorems_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     folder = tmp_path_factory.mktemp("results")
     instances = {column: write(folder / f"{column.dataset}.parquet", column) for column in COLUMNS}
     made = evidence(instances, folder)
-    for name, path in (("runs", made.runs), ("experiments", made.experiments)):
-        assert path is not None
-        if path != folder / f"{name}.parquet":
-            shutil.copy(path, folder / f"{name}.parquet")
     files = ["--runs", str(made.runs), "--theorems", str(theorems_file)]
     assert main(["claims", *files, "--out-dir", str(folder / "tables")]) == 0
     return folder, made, list(instances.values())

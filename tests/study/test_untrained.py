@@ -13,11 +13,10 @@ import pytest
 
 import rankbound as rb
 from rankbound_study import figures
-from rankbound_study.claims import registry
 from rankbound_study.claims.comparisons import ratios_crossed
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import claims, decide, verdict_on
-from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, MissingEvidence, Ruling, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.claims import Claims
 from rankbound_study.report.findings import Bounded, honest_findings
@@ -105,14 +104,18 @@ def test_a_bounding_that_did_not_train_does_not_refute_what_all_others_show(untr
     assert not [one.reason for one in (other, of_training) if "left out" in one.reason]
 
 
-def test_without_a_trained_model_no_claim_is_decided(untrained: Filed, monkeypatch: pytest.MonkeyPatch) -> None:
+def decided(evidence: Evidence, *asked: str) -> list[Ruling]:
+    """The verdicts on some claims alone."""
+    others = {one.id: Ruling(NOT_RUN, reason="not asked") for one in claims() if one.id not in asked}
+    return [verdict for one, verdict in decide(evidence, others) if one.id in asked]
+
+
+def test_without_a_trained_model_no_claim_is_decided(untrained: Filed) -> None:
     with pytest.raises(Untrained):
         verdict_on("T46", untrained(NONE))
-    asked = [claim for claim in claims() if claim.id in ("T24", "T45", "T46")]
-    monkeypatch.setattr(registry, "claims", lambda: asked)
-    decided = [verdict for _, verdict in decide(untrained(NONE))]
-    assert [verdict.verdict for verdict in decided] == [INCONCLUSIVE] * 3
-    assert all("trained on these data" in verdict.reason for verdict in decided)
+    found = decided(untrained(NONE), "T24", "T45", "T46")
+    assert [verdict.verdict for verdict in found] == [INCONCLUSIVE] * 3
+    assert all("trained on these data" in verdict.reason for verdict in found)
 
 
 @pytest.mark.parametrize("claim", [one.id for one in claims() if one.kind == "empirical" and one.id.startswith("T")])
@@ -226,9 +229,7 @@ EXPERIMENTS = {
 
 
 @pytest.mark.parametrize("claim", EXPERIMENTS)
-def test_failed_experiments_are_told_from_missing(tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [one for one in claims() if one.id == claim]
-    monkeypatch.setattr(registry, "claims", lambda: asked)
+def test_failed_experiments_are_told_from_missing(tmp_path: Path, claim: str) -> None:
     world = replace(EXPERIMENTS[claim], topics=20, folds=2)
     # The trainings with vanishing gradients: all variants, the study's own, or none.
     stuck = {
@@ -239,7 +240,7 @@ def test_failed_experiments_are_told_from_missing(tmp_path: Path, claim: str, mo
     }
     found = {}
     for name, world in stuck.items():
-        ((_, found[name]),) = decide(world.files(tmp_path / name))
+        (found[name],) = decided(world.files(tmp_path / name), claim)
     assert found["none"].verdict != NOT_RUN
     assert found["variants"].verdict == INCONCLUSIVE
     assert re.search("no model trained|did not train", found["variants"].reason)
@@ -260,9 +261,7 @@ def test_every_claim_that_reads_an_experiment_names_what_did_not_train(tmp_path:
 
 
 @pytest.mark.parametrize("claim", ["N01", "N03", "N08"])
-def test_failed_methods_are_told_from_missing_ones(tmp_path: Path, claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [one for one in claims() if one.id == claim]
-    monkeypatch.setattr(registry, "claims", lambda: asked)
+def test_failed_methods_are_told_from_missing_ones(tmp_path: Path, claim: str) -> None:
     names = ("DirectRanker", "RankNet", "Class-NN")
     for place, norm in enumerate((1.0, 0.0)):
         planted = Planted(tmp_path / str(place))
@@ -272,7 +271,7 @@ def test_failed_methods_are_told_from_missing_ones(tmp_path: Path, claim: str, m
             planted.pairs(dict.fromkeys(names, 0.7), dataset)
         for one in planted.epochs:
             one["gradient_norm"] = norm
-        ((_, found),) = decide(planted.evidence())
+        (found,) = decided(planted.evidence(), claim)
         assert (found.verdict == INCONCLUSIVE and bool(re.search("trained|did not train", found.reason))) == (norm == 0)
 
 

@@ -170,7 +170,8 @@ def _rows_at(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     """Return the runs on the test lists of a ratio: the study's own, and those trained at any ratio."""
     read = [_of_losses(evidence.cell(column), "nsr_train")]
     try:
-        read += [_of_losses(rows, "nsr_train") for rows in evidence.varied(RATIOS_EXPERIMENT, column).values()]
+        found = evidence.varied(RATIOS_EXPERIMENT, column, "nsr_train")
+        read += [_of_losses(rows.lazy(), "nsr_train") for rows in found.values()]
     except Untrained:
         pass
     except MissingEvidence:
@@ -289,10 +290,9 @@ bounded form alone and by the metric alone.
 
 def orders_table(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set with binary labels, metric and affine bound of the metric."""
-    from scipy import stats
-
     found: list[tuple[object, ...]] = []
-    for column, rows in _by_data_set(evidence, (one for one in evidence.data_sets if not one.dataset.endswith(GRADED))):
+    for column in [one for one in evidence.data_sets if not one.dataset.endswith(GRADED)]:
+        rows = evidence.cell(column)
         mixed = rows.filter(pl.col("loss").is_in(LOSSES), pl.col("p") > 0, pl.col("p") < pl.col("n"))
         known = mixed.select(*KEY, *OWN_METRICS).collect()
         kept = known.filter([is_distinct(*row) for row in known.select("loss", "bounding").rows()])
@@ -314,8 +314,7 @@ def orders_table(evidence: Evidence) -> pl.DataFrame:
                 changed = np.array(list(exchanged.values())) <= LEVEL
                 differ, differ_bounded = np.array([[one.p_value() <= LEVEL for one in both] for both in tests]).T
                 counts = inverted, changed, differ, differ_bounded, differ_bounded & ~differ, differ & ~differ_bounded
-                tau = float(stats.kendalltau(*means).statistic)
-                numbers = len(plain.systems), len(pairs), tau, *(int(of_pairs.sum()) for of_pairs in counts)
+                numbers = len(plain.systems), len(pairs), varied.kendalls_tau(*means), *(int(of.sum()) for of in counts)
                 found.append((*column, metric, bound, *numbers))
     return pl.DataFrame(found, schema=ORDER_COLUMNS, orient="row")
 
@@ -327,19 +326,13 @@ RANK_COLUMNS = schema("text: dataset; int8: nsr; text: metric; float: difference
 def ranks_table(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set and metric: the loss of ranks minus the metric's own loss."""
     found = []
-    for column, rows in _by_data_set(evidence, evidence.data_sets):
-        for metric in OWN_METRICS:
-            own = rows.filter(pl.col("loss").is_in([RANK_LOSS, metric]), bounding=UNBOUNDED).select(*KEY, metric)
-            row = compared(scores_of_runs(own.collect(), metric, by=("loss",)), RANK_LOSS, metric)
-            if "difference" in row:
-                found.append({**column._asdict(), "metric": metric, **row})
+    for column, metric in product(evidence.data_sets, OWN_METRICS):
+        losses = pl.col("loss").is_in([RANK_LOSS, metric])
+        own = evidence.cell(column).filter(losses, bounding=UNBOUNDED).select(*KEY, metric).collect()
+        row = compared(scores_of_runs(own, metric, by=("loss",)), RANK_LOSS, metric)
+        if "difference" in row:
+            found.append({**column._asdict(), "metric": metric, **row})
     return pl.DataFrame(found, schema=RANK_COLUMNS)
-
-
-def _by_data_set(evidence: Evidence, columns: Iterable[DataSet]) -> Iterator[tuple[DataSet, pl.LazyFrame]]:
-    for column in columns:
-        with suppress(MissingEvidence):
-            yield column, evidence.cell(column)
 
 
 GRADIENT_COLUMNS = schema("text: loss bound; int: pairs incoherent")

@@ -34,6 +34,7 @@ import polars as pl
 
 import rankbound as rb
 from rankbound.compare import Pair
+from rankbound.compare.comparison import LEVEL
 from rankbound.compare.scores import Floats, Integers, any_over, mean_of_known, per_unit
 from rankbound.compare.statistics import Estimate, draws, over_units, percentiles
 from rankbound_study.claims.evidence import KEY, Cell, Contrast, Evidence, is_distinct, judge, kept_units, repeats
@@ -60,19 +61,19 @@ class Pooled(Estimate):
         between: the standard deviation of the true effects between cells.
     """
 
-    n: int
     between: float
 
     @property
-    def of_new_cell(self) -> tuple[float, float]:
-        """The 95 % interval of the true effect in another such cell; NaN for two cells.
+    def of_new_cell(self) -> tuple[float, float] | None:
+        """The 95 % interval of the true effect in another such cell; None for two cells.
 
         It has `n - 2` degrees of freedom (Higgins, Thompson and Spiegelhalter 2009, "A re-evaluation of random-effects
         meta-analysis"); with few cells it covers a little less than it should.
         """
-        if self.n < 3:
-            return math.nan, math.nan
-        return Estimate(self.mean, math.hypot(self.standard_error, self.between), self.n - 2).interval()
+        freedom = self.degrees_of_freedom - 1
+        if not freedom:
+            return None
+        return Estimate(self.mean, math.hypot(self.standard_error, self.between), freedom).interval()
 
 
 def pooled(effects: Floats, covariance: Floats) -> Pooled:
@@ -81,7 +82,7 @@ def pooled(effects: Floats, covariance: Floats) -> Pooled:
     mean, of_errors = float(effects.mean()), float(covariance.sum()) / k
     squares = float(((effects - mean) ** 2).sum())
     between = max(0.0, (squares - float(np.trace(covariance)) + of_errors) / (k - 1))
-    return Pooled(mean, math.sqrt((of_errors + between) / k), k - 1, k, math.sqrt(between))
+    return Pooled(mean, math.sqrt((of_errors + between) / k), k - 1, math.sqrt(between))
 
 
 def resampled_means(pairs: Mapping[Cell, Pair]) -> Floats:
@@ -145,60 +146,43 @@ CELL_COLUMNS = schema(
 MEAN_COLUMNS = schema("text: bounds loss; int: n; float: mean low high between new_low new_high")
 
 
-class Effects:
-    """The scores of all cells of a study whose bounded and unbounded losses ran and trained, and their differences.
+def cells_and_means(evidence: Evidence) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the effects of all cells whose bounded and unbounded losses ran and trained, and means of these effects.
 
-    Attributes:
-        pairs: the scores with and without bounding.
-        contrasts: the effect of every cell, bounded minus unbounded.
+    They are bounded minus unbounded; p-values have Holm's correction over all cells. The means are those of every kind
+    of bounds and every loss (and of all losses, `EVERY`) with two or more cells.
     """
-
-    def __init__(self, evidence: Evidence) -> None:
-        self.pairs: dict[Cell, Pair] = {}
-        for loss, column, bounding in product(LOSSES, evidence.data_sets, BOUNDED):
-            if is_distinct(loss, bounding):
-                cell = Cell(loss, bounding, column, judge(loss))
-                with suppress(MissingEvidence):
-                    self.pairs[cell] = evidence.pair(cell)
-        self.contrasts = {cell: Contrast.of(one) for cell, one in self.pairs.items()}
-
-    def means(self) -> Iterator[tuple[str, str, Pooled]]:
-        """Yield a kind of bounds, a loss (or `EVERY`), and their mean effect, for groups of two or more cells."""
-        cells, first, second = list(self.contrasts), "-label1", "-label2"
-        if len(cells) < 2:
-            return
-        covariance = np.cov(resampled_means(self.pairs), rowvar=False)
-        names = {cell.column.dataset for cell in cells}
-        # Of two readings of the same queries, the second does not count.
-        again = {name for name in names if name.endswith(second) and name.removesuffix(second) + first in names}
-        for kind, loss in product(KINDS, (EVERY, *LOSSES)):
-            chosen = [
-                place
-                for place, (of, bounding, column, _) in enumerate(cells)
-                if bounding in KINDS[kind] and loss in (EVERY, of) and column.dataset not in again
-            ]
-            if len(chosen) > 1:
-                effects = np.array([self.contrasts[cells[place]].mean for place in chosen])
-                yield kind, loss, pooled(effects, covariance[np.ix_(chosen, chosen)])
-
-    def cells_table(self) -> pl.DataFrame:
-        """Return a row per cell; p-values have Holm's correction over all cells."""
-        p_values = adjusted({cell: one.p_value() for cell, one in self.contrasts.items()})
-        rows = [
-            (*column, loss, bounding, metric, *one.measured, one.margin, p_values[cell], one.is_alike, one.n)
-            for cell, one in self.contrasts.items()
-            for loss, bounding, column, metric in (cell,)
+    pairs: dict[Cell, Pair] = {}
+    for loss, column, bounding in product(LOSSES, evidence.data_sets, BOUNDED):
+        if is_distinct(loss, bounding):
+            cell = Cell(loss, bounding, column, judge(loss))
+            with suppress(MissingEvidence):
+                pairs[cell] = evidence.pair(cell)
+    effects = {cell: Contrast.of(one) for cell, one in pairs.items()}
+    p_values = adjusted({cell: one.p_value() for cell, one in effects.items()})
+    rows = [
+        (*column, loss, bounding, metric, *one.measured, one.margin, p_values[cell], one.p_within() <= LEVEL, one.n)
+        for cell, one in effects.items()
+        for loss, bounding, column, metric in (cell,)
+    ]
+    means = []
+    covariance = np.cov(resampled_means(pairs), rowvar=False)
+    names, first, second = {cell.column.dataset for cell in effects}, "-label1", "-label2"
+    # Of two readings of the same queries, the second does not count.
+    again = {name for name in names if name.endswith(second) and name.removesuffix(second) + first in names}
+    for kind, loss in product(KINDS, (EVERY, *LOSSES)):
+        chosen = [
+            place
+            for place, (of, bounding, column, _) in enumerate(effects)
+            if bounding in KINDS[kind] and loss in (EVERY, of) and column.dataset not in again
         ]
-        return pl.DataFrame(rows, schema=CELL_COLUMNS, orient="row").with_columns(pl.col("margin").fill_nan(None))
-
-    def means_table(self) -> pl.DataFrame:
-        """Return a row per kind of bounds and loss."""
-        rows = [
-            (kind, loss, one.n, one.mean, *one.interval(), one.between, *one.of_new_cell)
-            for kind, loss, one in self.means()
-        ]
-        table = pl.DataFrame(rows, schema=MEAN_COLUMNS, orient="row")
-        return table.with_columns(pl.col("new_low", "new_high").fill_nan(None))
+        if len(chosen) > 1:
+            values = np.array([one.mean for one in effects.values()])[chosen]
+            mean = pooled(values, covariance[np.ix_(chosen, chosen)])
+            of_new_cell = mean.of_new_cell or (None, None)
+            means.append((kind, loss, len(chosen), mean.mean, *mean.interval(), mean.between, *of_new_cell))
+    cells = pl.DataFrame(rows, schema=CELL_COLUMNS, orient="row").with_columns(pl.col("margin").fill_nan(None))
+    return cells, pl.DataFrame(means, schema=MEAN_COLUMNS, orient="row")
 
 
 SAME_LOSS, OTHER_SEEDS = "one loss, up to a factor", "one loss, other seeds"

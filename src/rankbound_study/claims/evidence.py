@@ -41,6 +41,7 @@ def _described(loss: str, bounding: str, column: DataSet, variant: str = "") -> 
 
 CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
 METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
+READ = (*KEY, "options", *METRICS)  # the columns of experiments, and of the runs beside them
 MOVIELENS, MQ2008 = "movielens", "mq2008-label1"
 
 SHARE = "share"  # in the place of a metric: a share of lists
@@ -157,11 +158,6 @@ class Contrast(Estimate):
         limit = self.margin if math.isnan(limit) else limit
         return min(1.0, 2 * min(self.p_above(limit), self.p_below(-limit))) if limit > 0 else 1.0
 
-    @property
-    def is_alike(self) -> bool:
-        """The difference is within the margin."""
-        return self.p_within() <= LEVEL
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -232,10 +228,10 @@ class Evidence:
         """Scan the epochs of the study's own honest trainings on a data set."""
         return self._scan(self.epochs, "epochs").filter(self._is_on(column), self._is_of(self.study))
 
-    def varied(self, experiment: str, column: DataSet) -> dict[str, pl.LazyFrame]:
-        """Scan the rows of every variant of an experiment on a data set, by the variant's name (`f16`).
+    def varied(self, experiment: str, column: DataSet, *more: str) -> dict[str, pl.DataFrame]:
+        """Read the rows of every variant of an experiment on a data set, by the variant's name (`f16`).
 
-        The same models under the study's own settings are in `cell`.
+        They have the columns `READ`, and more. The same models under the study's own settings are in `cell`.
 
         Raises:
             MissingEvidence: the experiment did not run there.
@@ -246,7 +242,9 @@ class Evidence:
             if self.note_untrained(experiment, column):
                 raise Untrained(f"The experiment {experiment} ran on {column}, but no model trained")
             raise MissingEvidence(f"the experiment {experiment} did not run on {column.dataset}: see config.yaml")
-        return {name: rows.filter(pl.col("selection") == SELECTIONS[HONEST]) for name, rows in found.items()}
+        chosen = pl.col("selection") == SELECTIONS[HONEST]
+        read = list(dict.fromkeys((*READ, *more)))
+        return {name: rows.filter(chosen).select(read).collect() for name, rows in found.items()}
 
     def variants(self, experiment: str, column: DataSet, *, of_epochs: bool = False) -> dict[str, pl.LazyFrame]:
         """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run.

@@ -38,7 +38,7 @@ from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.effects import resampled_means
 from rankbound_study.claims.evidence import OF_LISTS, Cell, Contrast, Evidence, judge, place
 from rankbound_study.claims.rules import FLAT, adjusted, among, by_p
-from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside, variants
+from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, enough
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.reader import FoldedLists
@@ -236,8 +236,8 @@ def _scores(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores]]:
             yield cell, BOUNDS, replace(found, systems=SYSTEMS, values=found.values[places])
     for experiment, column in product((EXPERIMENT, SECOND), evidence.data_sets):
         try:
-            varied = variants(evidence, experiment, column)
-            beside = [(rows, usual_beside(evidence, column, rows)) for rows in varied.values()]
+            varied = evidence.varied(experiment, column).values()
+            beside = [(rows, usual_beside(evidence, column, rows)) for rows in varied]
         except MissingEvidence:
             continue
         for loss, (rows, usual) in product(LOSSES, beside):

@@ -24,7 +24,7 @@ from rankbound_study.claims.effects import RESAMPLES
 from rankbound_study.claims.evidence import SHARE, Cell, Contrast, Evidence, judge, kept_units
 from rankbound_study.claims.means import ratios_named, slope_over_ratios
 from rankbound_study.claims.registry import Facts, decides, shape
-from rankbound_study.claims.rules import HALF, Family, adjusted
+from rankbound_study.claims.rules import Family, adjusted
 from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way, enough
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, BOUNDINGS, LOSSES
@@ -153,7 +153,7 @@ def shares(evidence: Evidence, at: Sequence[float], **axes: Any) -> tuple[Mappin
 def _share(of: Pair, end: float) -> Pair:
     """Score lists 1 at or beyond this quantile of the unbounded scores, below a low one or above a high one, else 0."""
     point = float(np.nanquantile(of.b, end))
-    reached = ((values <= point) if end < HALF else (values >= point) for values in (of.a, of.b))
+    reached = ((values <= point) if end < 0.5 else (values >= point) for values in (of.a, of.b))
     a, b = (np.where(np.isfinite(own), at, np.nan) for own, at in zip((of.a, of.b), reached, strict=True))
     return replace(of, metric=SHARE, a=a, b=b)
 

@@ -19,7 +19,7 @@ from rankbound_study.claims.effects import RESAMPLES
 from rankbound_study.claims.evidence import CUT_OFFS, MOVIELENS, MQ2008, Cell, Contrast, Evidence, estimate, place
 from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import Facts, decides, differences, shape
-from rankbound_study.claims.rules import FLAT, HALF, RULES, Family, adjusted, together
+from rankbound_study.claims.rules import DECIDING, FLAT, RULES, Family, adjusted, together
 from rankbound_study.claims.varied import best_bounding
 from rankbound_study.claims.verdicts import MissingEvidence, Ruling, each_way, enough, some_trained
 from rankbound_study.config.data_sets import DataSet
@@ -116,11 +116,11 @@ def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Rulin
         up, down, alike = (sum(one in group for one in these) for group in (family.higher, family.lower, family.alike))
         change = signed(float(np.mean([family.contrasts[cell].mean for cell in these])))
         texts.append(f"{column}: {up} up and {down} down, mean change {change}")
-        verdicts.append(each_way(up > HALF * len(these), bool(down) or alike > HALF * len(these)))
+        verdicts.append(each_way(up > len(these) / 2, bool(down) or alike > len(these) / 2))
     highest = max(in_columns, key=lambda column: column.nsr or 0)
     mean_ap = Contrast.of(evidence.pair(Cell("AP", "distribution", highest, "AP")))
     falls = mean_ap.p_value() <= LEVEL
-    of_ap = each_way(falls and mean_ap.mean < 0, mean_ap.mean >= 0 if falls else mean_ap.is_alike)
+    of_ap = each_way(falls and mean_ap.mean < 0, mean_ap.mean >= 0 if falls else mean_ap.p_within() <= LEVEL)
     facts = {"cut_offs": "; ".join(texts), "mean_ap": mean_ap, "highest": highest}
     return Ruling(together(*verdicts, of_ap), facts, len(family.higher) / len(family), n=len(family))
 
@@ -206,7 +206,7 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Ruling
     raw, above_random = (Family({key: gap(*key, above) for key in places}) for above in (False, True))
     remains = len(above_random.lower)
     by_share = each_way(not remains, remains > len(places) / 2)
-    smallest = above_random.contrasts[above_random.most()]
+    smallest = above_random.contrasts[DECIDING["most"](above_random)]
     of_random = []
     for column in [*ratios, queries]:
         controls = evidence.control_scores("nDCG", column)

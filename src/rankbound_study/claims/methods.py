@@ -4,7 +4,6 @@ Claims about web queries are about MSLR-WEB10K. Without its archive, the same te
 nothing. Claims about faces are about pairs of pictures, by their pixels or by features of VGG16.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -70,26 +69,21 @@ class Methods:
         self.metric, self._epochs = neural.table_of(dataset).metric, evidence.epochs
         rows = evidence.cell(DataSet(dataset, None), study=STUDY)
         frame = rows.select("dataset", "options", *KEY[2:], self.metric).collect()
-        options = {text: json.loads(text) for text in frame["options"].unique()}
-        seen = [
-            text
-            for text, own in options.items()
-            if own.get("features") in (None, width) and ("shift" in own) == shifted
-        ]
-        frame = frame.filter(pl.col("options").is_in(seen) | (pl.col("loss") == "none"))
+        names = ("features", "shift", "family", "model")
+        features, shift, family, kind = (pl.col("options").str.json_path_match(f"$.{name}") for name in names)
+        control = pl.col("loss") == "none"
+        seen = (features.is_null() | (features == str(width))) & (shift.is_not_null() == shifted)
+        frame = frame.filter(seen | control)
         plain = pl.col("model").str.replace(f"{OF_FEATURES}\\d+$", "")
         # A method with and without the number of all features is one method, trained twice.
         frame = frame.filter((pl.col("model") == plain) | ~plain.is_in(frame["model"].unique().to_list()))
         frame = frame.with_columns(plain.alias("model"), pl.col("model").alias("trained"))
-        self.families: dict[str, str] = {}
-        self.networks, self._trained_as = set[str](), dict[str, str]()
-        each = frame.select("model", "trained", "options", "loss").unique("model", keep="first", maintain_order=True)
-        for model, trained, text, loss in each.rows():
-            family = str(options[text].get("family", ""))
-            self.families[model] = neural.CONTROL if loss == "none" else neural.FAMILY_NAMES.get(family, family)
-            self._trained_as[model] = trained
-            if options[text].get("model") in neural.NETWORKS:
-                self.networks.add(model)
+        each = frame.unique("model", keep="first", maintain_order=True)
+        family = pl.when(control).then(pl.lit(neural.CONTROL)).otherwise(family.fill_null(""))
+        named = each.select("model", family.replace(neural.FAMILY_NAMES).alias("family"))
+        self.families: dict[str, str] = dict(named.rows())
+        self.networks = set(each.filter(kind.is_in(neural.NETWORKS))["model"])
+        self._trained_as: dict[str, str] = dict(each.select("model", "trained").rows())
         if set(self.families.values()) <= {neural.CONTROL}:
             seen_on = f"{'moved pictures of ' * shifted}{neural.data_set_title(dataset)}"
             if evidence.untrained():

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from rankbound_study.claims.evidence import COLLAPSE, Cell, Contrast, Evidence
-from rankbound_study.claims.rules import RULES, Family, Sample, among, collapsed, sample_of_most, together
+from rankbound_study.claims.rules import DECIDING, RULES, Family, Sample, among, collapsed, sample_of_most, together
 from rankbound_study.claims.thesis_theorems import THEOREMS
 from rankbound_study.claims.verdicts import INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, MissingEvidence, Ruling, Untrained
 
@@ -131,10 +131,9 @@ def verdict_on(claim: str, evidence: Evidence) -> Ruling:
     decider, evidence = deciders()[claim], evidence.for_one_claim()
     try:
         verdict = decider(evidence)
-    except Untrained:
-        raise
     except MissingEvidence as missing:
-        _require_trained(decider, evidence, missing)
+        if not isinstance(missing, Untrained):
+            _require_trained(decider, evidence, missing)
         raise
     if verdict.verdict == NOT_TESTABLE:
         _require_trained(decider, evidence)
@@ -227,7 +226,7 @@ def decide_by_shape(
     if share:
         sample = sample_of_most(family.contrasts)
         return Ruling(verdict, facts, facts[share] / len(family), n=len(family), sample=sample)
-    key = getattr(family if len(family) else every, deciding)()
+    key = DECIDING[deciding](family if len(family) else every)
     decisive = every.contrasts[key]
     return Ruling(
         verdict,

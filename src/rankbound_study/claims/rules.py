@@ -14,7 +14,7 @@ takes more.
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import NormalDist
 from typing import Any, Generic, TypeVar
 
@@ -28,8 +28,6 @@ from rankbound_study.results.study_files import signed
 
 Key = TypeVar("Key", bound=Hashable)
 Test = Callable[[Contrast], float]  # returns the p-value of one difference
-
-HALF = 0.5
 
 FLAT = 0.1  # coefficient of variation below which weights of lists count as equal
 
@@ -107,22 +105,6 @@ class Family(Generic[Key]):
         """Return the other differences, as a family of their own."""
         return replace(self, contrasts={key: one for key, one in self.contrasts.items() if key not in keys})
 
-    def least(self) -> Key:
-        """Return the key of the smallest difference."""
-        return min(self.contrasts, key=lambda key: self.contrasts[key].mean)
-
-    def most(self) -> Key:
-        """Return the key of the largest difference."""
-        return sorted(self.contrasts, key=lambda key: self.contrasts[key].mean)[-1]
-
-    def widest(self) -> Key:
-        """Return the key of the largest difference of either sign."""
-        return max(self.contrasts, key=lambda key: abs(self.contrasts[key].mean))
-
-    def clearest(self) -> Key:
-        """Return the key of the smallest difference if some are below zero and none above, else of the largest."""
-        return self.least() if self.lower and not self.higher else self.most()
-
     @cached_property
     def gains(self) -> list[Key]:
         """The keys (cells) that gain significantly more than what matters.
@@ -135,7 +117,7 @@ class Family(Generic[Key]):
         return [key for part in parts.values() for key, p_value in adjusted(part).items() if p_value <= LEVEL / 2]
 
     def facts(self, more: Mapping[str, object]) -> dict[str, Any]:
-        """Return what a sentence about the differences can name: `FACTS`, and more."""
+        """Return what a sentence about the differences can name: `FACTS`, deciding differences, and more."""
         return _Facts(self, more)
 
 
@@ -143,31 +125,23 @@ def _rule(holds: Callable[[Family[Any]], bool], fails: Callable[[Family[Any]], b
     return lambda family: each_way(holds(family), fails(family))
 
 
-def _all(side: int, size: int = 0) -> Callable[[Family[Any]], str]:
-    """Return the rule that all are above zero (1) or below (-1): refuted by one significantly short of what matters.
+def _all(family: Family[Any], side: int, size: int = 0) -> str:
+    """Decide whether all are above zero (1) or below (-1): refuted by one significantly short of what matters.
 
     With a `size` of 0, only one on the other side of zero refutes it (Holm). Both sides are tested at half the level,
     as by a two-sided test.
     """
-
-    def decide(family: Family[Any]) -> str:
-        limits = [(one, side * size * one.margin if size else 0.0) for one in family.contrasts.values()]
-        against = min(corrected([one.p_below(at) if side > 0 else one.p_above(at) for one, at in limits]))
-        wanted = family.higher if side > 0 else family.lower
-        return CONFIRMED if len(wanted) == len(family) else REFUTED if against <= LEVEL / 2 else INCONCLUSIVE
-
-    return decide
+    limits = [(one, side * size * one.margin if size else 0.0) for one in family.contrasts.values()]
+    against = min(corrected([one.p_below(at) if side > 0 else one.p_above(at) for one, at in limits]))
+    wanted = family.higher if side > 0 else family.lower
+    return CONFIRMED if len(wanted) == len(family) else REFUTED if against <= LEVEL / 2 else INCONCLUSIVE
 
 
-def _mostly(size: int) -> Callable[[Family[Any]], str]:
-    """Return the rule that more than half are above zero, or above minus what matters (partial conjunction)."""
-
-    def decide(family: Family[Any]) -> str:
-        limits = [(one, size * one.margin if size else 0.0) for one in family.contrasts.values()]
-        tests = [one.p_above(at) for one, at in limits], [one.p_below(at) for one, at in limits]
-        return share_of(*tests, len(family) // 2 + 1)
-
-    return decide
+def _mostly(family: Family[Any], size: int) -> str:
+    """Decide whether more than half are above zero, or above minus what matters (partial conjunction)."""
+    limits = [(one, size * one.margin if size else 0.0) for one in family.contrasts.values()]
+    tests = [one.p_above(at) for one, at in limits], [one.p_below(at) for one, at in limits]
+    return share_of(*tests, len(family) // 2 + 1)
 
 
 def _without_nrbp(family: Family[Any]) -> Family[Any]:
@@ -182,10 +156,10 @@ def _without_fallen(family: Family[Any]) -> str:
 
 RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     # Refuted by one that is shown to rise, or to fall, by less than what matters.
-    "all rise": _all(1, 1),
-    "all fall": _all(-1, 1),
-    "all are higher": _all(1),
-    "all are lower": _all(-1),
+    "all rise": partial(_all, side=1, size=1),
+    "all fall": partial(_all, side=-1, size=1),
+    "all are higher": partial(_all, side=1),
+    "all are lower": partial(_all, side=-1),
     "none is lower": _rule(lambda one: len(one.higher) == len(one), lambda one: bool(one.lower)),
     # Refuted by one on the other side of the limit.
     "all are above": _rule(lambda one: 0 < len(one.above) == len(one), lambda one: bool(one.below)),
@@ -200,8 +174,8 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
     "all tend to be higher": _rule(
         lambda one: len(one.higher) == len(one), lambda one: bool(one.lower) or len(one.alike) == len(one)
     ),
-    "most rise": _mostly(0),
-    "most are no worse": _mostly(-1),
+    "most rise": partial(_mostly, size=0),
+    "most are no worse": partial(_mostly, size=-1),
     # Confirmed if all are significantly below the smallest gain that matters, refuted if one is above it.
     "none gains": _rule(
         lambda one: all(each.p_below(each.margin) <= LEVEL for each in one.contrasts.values()),
@@ -219,7 +193,15 @@ RULES: Mapping[str, Callable[[Family[Any]], str]] = {
 }
 """The rules that an entry of `claims.yaml` may name."""
 
-DECIDING = ("least", "most", "widest", "clearest")  # methods of `Family` that pick the deciding difference
+DECIDING: Mapping[str, Callable[[Family[Any]], Any]] = {
+    "least": lambda family: min(family.contrasts, key=lambda key: family.contrasts[key].mean),
+    # Of equal ones, the last.
+    "most": lambda family: sorted(family.contrasts, key=lambda key: family.contrasts[key].mean)[-1],
+    "widest": lambda family: max(family.contrasts, key=lambda key: abs(family.contrasts[key].mean)),
+    # The smallest difference if some are below zero and none above, else the largest.
+    "clearest": lambda family: DECIDING["least" if family.lower and not family.higher else "most"](family),
+}
+"""What picks the deciding difference, by its key. Sentences name these differences, and their keys: `at_least`."""
 
 FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "count": len,
@@ -241,15 +223,9 @@ FACTS: Mapping[str, Callable[[Family[Any]], object]] = {
     "others": lambda family: len(_without_nrbp(family)),
     "others_positive": lambda family: FACTS["positive"](_without_nrbp(family)),
     "verdict_on_others": lambda family: RULES["most rise"](_without_nrbp(family)),
-    "least": lambda family: family.contrasts[family.least()],
-    "most": lambda family: family.contrasts[family.most()],
-    "widest": lambda family: family.contrasts[family.widest()],
-    "at_least": Family.least,
-    "at_most": Family.most,
-    "at_widest": Family.widest,
 }
 """What a sentence about differences can name beside the attributes of `Family`, whose lists of keys count as numbers:
-other counts, the differences at either end, and their keys."""
+other counts, and texts."""
 
 
 class _Facts(dict[str, object]):
@@ -262,6 +238,9 @@ class _Facts(dict[str, object]):
     def __missing__(self, name: str) -> object:
         if name in FACTS:
             return FACTS[name](self._family)
+        if name.removeprefix("at_") in DECIDING:
+            key = DECIDING[name.removeprefix("at_")](self._family)
+            return key if name.startswith("at_") else self._family.contrasts[key]
         if not hasattr(self._family, name):
             raise KeyError(name)
         found = getattr(self._family, name)

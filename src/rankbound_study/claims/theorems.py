@@ -33,11 +33,10 @@ from rankbound_study.claims.thesis_theorems import (
     ndcg,
     right_for,
     theorem,
-    values_of_library,
     wrong_pairs,
 )
 from rankbound_study.claims.verdicts import INCONCLUSIVE, REFUTED, Ruling, counted, holds
-from rankbound_study.claims.worked import GRADES, RELEVANCE, worked_table
+from rankbound_study.claims.worked import GRADES, RELEVANCE, values_of_library, worked_table
 from rankbound_study.results.study_files import reading
 
 
@@ -220,27 +219,22 @@ def few_exchanges_lead_to_any_order() -> Ruling:
     """Find the fewest exchanges to every order, each of which costs at least 1, by breadth-first search."""
     within = []
     for n, m in TWO_RATINGS:
-        fewest = _fewest_exchanges((1,) * m + (0,) * (n - m))
+        fewest = fewest_exchanges((1,) * m + (0,) * (n - m))
         within += [fewest.get(order, n) <= min(m, n - m) for order in binary_orders(n, m)]
     return counted(sum(within), len(within), {"most": MOST_OF_TWO})
 
 
-def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
-    """Return the fewest exchanges by reachable order."""
+def fewest_exchanges(ideal: Order) -> dict[Order, int]:
+    """Return the fewest exchanges of two items, each lowering the linear DCG by at least 1, by reachable order."""
     fewest = front = {ideal: 0}
     while front:
-        front = {after: fewest[before] + 1 for before in front for after in _exchanges(before) if after not in fewest}
+        before, front = front, {}
+        for order, (i, j) in product(before, combinations(range(len(ideal)), 2)):
+            after = (*order[:i], order[j], *order[i + 1 : j], order[i], *order[j + 1 :])
+            if after not in fewest and linear_dcg(order) - linear_dcg(after) >= 1:
+                front[after] = fewest[order] + 1
         fewest = fewest | front
     return fewest
-
-
-def _exchanges(order: Order) -> list[Order]:
-    """Return the orders after exchanging two items that lower the linear DCG by at least 1."""
-    exchanged = (
-        (*order[:i], order[j], *order[i + 1 : j], order[i], *order[j + 1 :])
-        for i, j in combinations(range(len(order)), 2)
-    )
-    return [after for after in exchanged if linear_dcg(order) - linear_dcg(after) >= 1]
 
 
 @theorem("L02")
@@ -264,7 +258,11 @@ def the_error_counts_wrong_pairs() -> Ruling:
             above = max(0, ratings[i] - ratings[j])
             wrong += above * (scores[i] < scores[j])
             tied += above * (scores[i] == scores[j])
-        error = _mean_error(scores, ratings)
+        tie_breaks = (
+            items for items in permutations(range(size)) if all(scores[a] >= scores[b] for a, b in pairwise(items))
+        )
+        errors_of_ties = [_dcg_error(tuple(ratings[item] for item in items)) for items in tie_breaks]
+        error = sum(errors_of_ties) / len(errors_of_ties)
         strict += agree([wrong], [error])
         halved += agree([wrong + tied / 2], [error])
     facts = {"most": MOST_RATED, "pairs": pairs, "sums": sums, "tied": TIED_LISTS, "strict": strict, "halved": halved}
@@ -273,16 +271,6 @@ def the_error_counts_wrong_pairs() -> Ruling:
 
 def _dcg_error(order: Order) -> int:
     return linear_dcg(sorted(order, reverse=True)) - linear_dcg(order)
-
-
-def _mean_error(scores: list[int], ratings: list[int]) -> float:
-    """Return the mean error over all orders of the items that agree with the scores."""
-    errors = [
-        _dcg_error(tuple(ratings[item] for item in items))
-        for items in permutations(range(len(scores)))
-        if all(scores[a] >= scores[b] for a, b in pairwise(items))
-    ]
-    return sum(errors) / len(errors)
 
 
 @theorem("L03")
@@ -307,33 +295,29 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
 """F of Li and Wu's eq. 1: the probability that the first item wins, given the difference of the scores."""
 
 
+COUNTER_EXAMPLE = "tanh(w·d (1 + (v·d)²))"
+
+
+def counter_example(d: Tensor, w: Tensor, v: Tensor) -> Tensor:
+    """A second network: a function of the differences d of features."""
+    return torch.tanh(d @ w * (1 + (d @ v) ** 2))
+
+
 @theorem("N04")
 def direct_ranker_can_only_be_ranknet() -> Ruling:
-    """Decide by whether tanh(w.d (1 + (v.d)^2)) is odd, transitive and not a function of one linear score of d."""
+    """Decide by whether the counter-example is odd, transitive and not a function of one linear score of d."""
     generator = torch.Generator().manual_seed(0)
     w, v = _random(2, FEATURES, generator=generator)
-    return ruling_on_second_network(
-        lambda difference: torch.tanh(difference @ w * (1 + (difference @ v) ** 2)),
-        "tanh(w·d (1 + (v·d)²))",
-        w,
-        generator,
-    )
-
-
-def ruling_on_second_network(
-    second_network: Callable[[Tensor], Tensor], formula: str, w: Tensor, generator: torch.Generator
-) -> Ruling:
-    """Return refuted if a second network, of differences d, is a counter-example, else inconclusive."""
     a, b, c = _random(3, TRIPLES, FEATURES, generator=generator)
-    first, second, third = (second_network(difference) for difference in (a - b, b - c, a - c))
-    odd = bool(torch.equal(second_network(b - a), -first))
+    first, second, third = (counter_example(difference, w, v) for difference in (a - b, b - c, a - c))
+    odd = bool(torch.equal(counter_example(b - a, w, v), -first))
     chains = (first > 0) & (second > 0)
     broken = int((chains & (third <= 0)).sum())
     # The rank of the gradients at many points is 1 for any function of one linear score.
     points = (0.1 * _random(POINTS, FEATURES, generator=generator)).requires_grad_()
-    (slopes,) = torch.autograd.grad(second_network(points).sum(), points)
+    (slopes,) = torch.autograd.grad(counter_example(points, w, v).sum(), points)
     directions = int(torch.linalg.matrix_rank(slopes, rtol=1e-6))
-    facts: dict[str, object] = {"formula": formula, "odd": "" if odd else "not ", "broken": broken}
+    facts: dict[str, object] = {"formula": COUNTER_EXAMPLE, "odd": "" if odd else "not ", "broken": broken}
     facts |= {"chains": int(chains.sum()), "directions": directions}
     facts |= {"as_scored": int(((first > 0) == ((a - b) @ w > 0)).sum()), "triples": TRIPLES}
     refuted = odd and broken == 0 and directions > 1

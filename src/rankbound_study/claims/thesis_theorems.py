@@ -21,6 +21,7 @@ import rankbound as rb
 from rankbound.bounds.score_distribution import ScoreDistribution, score_distributions
 from rankbound.compare.scores import Floats, Integers
 from rankbound_study.claims.verdicts import Ruling, counted, holds
+from rankbound_study.claims.worked import values_of_library
 
 Order = tuple[int, ...]
 Value = Fraction | float | int
@@ -130,13 +131,6 @@ def at_ratio(ratio: int, most: int, fewest: int = 1) -> tuple[Integers, Integers
     """Return N and P of lists with `fewest` to `most` relevant items and `ratio` others per relevant one."""
     p = np.arange(fewest, most + 1)
     return p * (1 + ratio), p
-
-
-def values_of_library(metric: Callable[..., Floats], orders: Sequence[Order]) -> Floats:
-    """Return the library's values for lists whose items are in these orders."""
-    offsets = np.cumsum([0, *map(len, orders)])
-    ranks = np.concatenate([np.arange(len(order)) for order in orders])
-    return metric(-ranks.astype(np.float64), np.concatenate([np.array(order) for order in orders]), offsets)
 
 
 def _discounts(first: int, last: int) -> float:
@@ -304,14 +298,6 @@ def ends(metric: str, bounding: str, n: Integers, p: Integers) -> Floats:
     return np.sort(as_loss(metric, found), axis=0)
 
 
-def sizes_of_the_data() -> tuple[Integers, Integers]:
-    """Return N and P of every list with differing orders that MovieLens (at each ratio) and MQ2008 can have."""
-    sampled = [at_ratio(ratio, MOST_RELEVANT) for ratio in RATIOS]
-    judged = np.array([(n, p) for n in range(2, LONGEST + 1) for p in range(1, n)]).T
-    n, p = np.concatenate([np.array(sizes) for sizes in (*sampled, judged)], axis=1)
-    return n, p
-
-
 @theorem("T06")
 def min_max_bounding_gives_zero_to_one() -> Ruling:
     """Check all orders of short lists, and random and adversarial scores with the smooth ranks of training."""
@@ -338,9 +324,14 @@ def min_max_bounding_gives_zero_to_one() -> Ruling:
     return Ruling(holds(not outside and not any(beyond)), facts, lowest, n=len(hard) + len(METRICS) * lists)
 
 
-def _ends_of_the_data(bounding: str) -> tuple[Integers, Integers, dict[str, Floats], dict[str, object]]:
-    """Return N and P of all lists, the ends of their losses by metric, and what the sentences say of them."""
-    n, p = sizes_of_the_data()
+def ends_of_the_data(bounding: str) -> tuple[Integers, Integers, dict[str, Floats], dict[str, object]]:
+    """Return N and P of lists, the ends of their losses by metric, and what the sentences say of them.
+
+    The lists are all with differing orders that MovieLens (at each ratio) and MQ2008 can have.
+    """
+    sampled = [at_ratio(ratio, MOST_RELEVANT) for ratio in RATIOS]
+    judged = np.array([(n, p) for n in range(2, LONGEST + 1) for p in range(1, n)]).T
+    n, p = np.concatenate([np.array(sizes) for sizes in (*sampled, judged)], axis=1)
     found = {metric: ends(metric, bounding, n, p) for metric in METRICS}
     at = ("at the lower end", "at the upper end")
     spans = {
@@ -359,7 +350,7 @@ def _span(end: Floats) -> str:
 @theorem("T12")
 def expectation_bounding_fixes_the_ends_of_nrbp_alone() -> Ruling:
     """Decide by how far the ends of the expectation-bounded losses differ between lists."""
-    n, _, found, facts = _ends_of_the_data("expectation")
+    n, _, found, facts = ends_of_the_data("expectation")
     ranges = {metric: np.ptp(of, axis=1) for metric, of in found.items()}
     held = min(ranges["nDCG"].min(), ranges["AP"].min()) > SAME and ranges["nRBP"].max() <= SAME
     return Ruling(holds(bool(held)), facts, float(ranges["nRBP"][1]), n=len(n))
@@ -368,7 +359,7 @@ def expectation_bounding_fixes_the_ends_of_nrbp_alone() -> Ruling:
 @theorem("T15")
 def expectation_max_losses_end_at_minus_one() -> Ruling:
     """Decide by the ends of the expectation-max losses over all list sizes."""
-    n, p, found, facts = _ends_of_the_data("expectation-max")
+    n, p, found, facts = ends_of_the_data("expectation-max")
     at_minus_one = all(np.abs(lower + 1).max() <= SAME for lower, _ in found.values())
     held = at_minus_one and all(np.ptp(found[metric][1]) > SAME for metric in ABOVE_ZERO)
     facts["balanced"] = _span(found["nDCG"][1][n == 2 * p])

@@ -23,7 +23,7 @@ import polars as pl
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.scores import SYSTEM, scores_of_frame
 from rankbound.compare.statistics import Estimate
-from rankbound_study.claims.evidence import KEY, METRICS, MOVIELENS, Contrast, Evidence, is_distinct, judge
+from rankbound_study.claims.evidence import MOVIELENS, READ, Contrast, Evidence, is_distinct, judge
 from rankbound_study.claims.rules import adjusted, by_p
 from rankbound_study.claims.verdicts import INCONCLUSIVE, MissingEvidence, Ruling, enough
 from rankbound_study.config.data_sets import DataSet
@@ -31,13 +31,6 @@ from rankbound_study.results.scores import best_of, scores_of_runs, validation_s
 
 SYSTEMS = ("a", "b")  # the names of two systems whose difference is taken, a minus b
 Training = tuple[str, str]  # a loss and its bounding
-
-_READ = (*KEY, "options", *METRICS)
-
-
-def variants(evidence: Evidence, experiment: str, column: DataSet) -> dict[str, pl.DataFrame]:
-    """Return the rows of every variant."""
-    return {name: rows.select(*_READ).collect() for name, rows in evidence.varied(experiment, column).items()}
 
 
 def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.DataFrame:
@@ -48,7 +41,7 @@ def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.
     Raises:
         MissingEvidence: there are no such runs.
     """
-    usual = evidence.cell(column).select(*_READ).collect()
+    usual = evidence.cell(column).select(READ).collect()
     for key in (["fold", "seed"], ["loss", "bounding"]):
         usual = usual.join(rows.select(key).unique(), on=key, how="semi")
     if usual.is_empty():
@@ -56,22 +49,16 @@ def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.
     return usual
 
 
-def columns_of(evidence: Evidence, experiment: str, dataset: str) -> list[DataSet]:
-    """Return the columns of a data set on which an experiment ran."""
+def columns_of(evidence: Evidence, experiment: str, *datasets: str) -> list[DataSet]:
+    """Return the columns of some data sets on which an experiment ran; MissingEvidence if there are none."""
     found = []
-    with suppress(MissingEvidence):
-        for column in evidence.columns(dataset):
-            if evidence.variants(experiment, column):
-                found.append(column)
-    return found
-
-
-def column_of(evidence: Evidence, experiment: str) -> DataSet:
-    """Return the first column of MovieLens that has runs of an experiment; MissingEvidence if none has."""
-    found = columns_of(evidence, experiment, MOVIELENS)
+    for dataset in datasets:
+        with suppress(MissingEvidence):
+            found += [column for column in evidence.columns(dataset) if evidence.variants(experiment, column)]
     if not found:
-        raise MissingEvidence(f"the experiment {experiment} did not run on MovieLens: see experiments in config.yaml")
-    return found[0]
+        where = " on MovieLens" if datasets == (MOVIELENS,) else ""
+        raise MissingEvidence(f"the experiment {experiment} did not run{where}: see experiments in config.yaml")
+    return found
 
 
 def trainings(rows: pl.DataFrame) -> list[Training]:
@@ -217,13 +204,13 @@ def least_tau(choices: Sequence[pl.DataFrame], metric: str) -> float:
     All choices have the same losses and boundings. Equal orders without any difference count as 1.
     """
     (means,) = _means([choices], metric)
-    return min((_tau(*pair) for pair in combinations(means, 2)), default=float("nan"))
+    return min((kendalls_tau(*pair) for pair in combinations(means, 2)), default=float("nan"))
 
 
 def least_tau_of_seeds(choices: Sequence[pl.DataFrame], metric: str) -> float | None:
     """Return the smallest tau between two seeds of one choice; None if each has one seed."""
     of_seeds = [rows.partition_by("seed", maintain_order=True) for rows in choices]
-    taus = [_tau(*pair) for means in _means(of_seeds, metric) for pair in combinations(means, 2)]
+    taus = [kendalls_tau(*pair) for means in _means(of_seeds, metric) for pair in combinations(means, 2)]
     return min(taus, default=None)
 
 
@@ -239,8 +226,8 @@ def _means(groups: Sequence[Sequence[pl.DataFrame]], metric: str) -> list[list[n
     return [[one[metric].to_numpy() for _, one in zip(group, found, strict=False)] for group in groups]
 
 
-def _tau(one: np.ndarray, other: np.ndarray) -> float:
-    # Rounding errors of means are ties.
+def kendalls_tau(one: np.ndarray, other: np.ndarray) -> float:
+    """Return Kendall's tau of two orders by means, whose rounding errors are ties; 1 if none differ."""
     rounded = [np.round(values, 12) for values in (one, other)]
     if all(np.ptp(values) == 0 for values in rounded):
         return 1.0

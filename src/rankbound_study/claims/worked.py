@@ -16,11 +16,13 @@ import numpy as np
 import polars as pl
 
 import rankbound as rb
+from rankbound.compare.scores import Floats
 from rankbound_study.results.study_files import schema
 
 PERSISTENCE = 0.7  # persistence of Table 2.3
 
 ITEMS, RELEVANT = 9, 3  # sizes of the ideal and the worst order in tables 2.2 to 2.4
+ORDERS = {"ideal": [1] * RELEVANT + [0] * (ITEMS - RELEVANT), "worst": [0] * (ITEMS - RELEVANT) + [1] * RELEVANT}
 GRADES = (3, 2, 3, 0, 1, 2)  # the list of Murphy's Table 9.3, from rank 1 down
 RELEVANCE = (1, 0, 1, 0, 1)  # Murphy's example of average precision (after eq. 9.127)
 EXACT = 1e-12  # largest difference from a printed fraction
@@ -61,24 +63,22 @@ def holds(ours: float, printed: str) -> bool | None:
     return bool(abs(ours - float(fraction)) <= EXACT)
 
 
+def values_of_library(metric: Callable[..., Floats], orders: Sequence[Sequence[int]]) -> Floats:
+    """Return the library's values for lists whose items are in these orders."""
+    offsets = np.cumsum([0, *map(len, orders)])
+    ranks = np.concatenate([np.arange(len(order)) for order in orders])
+    return metric(-ranks.astype(np.float64), np.concatenate([np.array(order) for order in orders]), offsets)
+
+
 def _score(metric: str, relevance_by_rank: Sequence[int]) -> float:
-    """Return a metric of one list in this order."""
-    size = len(relevance_by_rank)
-    scores = np.arange(size, 0, -1, dtype=np.float64)
-    values = rb.metric(metric)(scores, np.asarray(relevance_by_rank), np.array([0, size]))
-    return float(np.asarray(values)[0])
-
-
-def _ideal_and_worst() -> Iterator[tuple[str, list[int]]]:
-    ideal = [1] * RELEVANT + [0] * (ITEMS - RELEVANT)
-    yield from (("ideal", ideal), ("worst", ideal[::-1]))
+    return float(values_of_library(rb.metric(metric), [relevance_by_rank])[0])
 
 
 def _by_rank(
     metric: str, quantity: str, of_weight: Callable[[float], float], sums: Mapping[tuple[str, str], float]
 ) -> Iterator[Entry]:
     """Yield what a relevant item adds at each rank, divided as the first sum is, and the sums with their divisors."""
-    for part, order in _ideal_and_worst():
+    for part, order in ORDERS.items():
         for rank, relevant in enumerate(order, start=1):
             only = [int(place == rank) for place in range(1, ITEMS + 1)]
             weight = _score(metric, only) / next(iter(sums.values()))
@@ -88,7 +88,7 @@ def _by_rank(
 
 
 def _average_precision() -> Iterator[Entry]:
-    for part, order in _ideal_and_worst():
+    for part, order in ORDERS.items():
         ranks = [rank for rank, relevant in enumerate(order, start=1) if relevant]
         yield from ((part, f"rank {rank}", "precision", _score(f"P@{rank}", order)) for rank in ranks)
         value = _score("AP", order)

@@ -65,11 +65,8 @@ MEANS = Layout.of(
 @of_evidence
 def make_effects(evidence: Evidence) -> TableFiles:
     """Return the effects of all cells and their means."""
-    found = effects.Effects(evidence)
-    return TableFiles(
-        found.cells_table(),
-        beside={"_means.csv": found.means_table(), "_replicas.csv": effects.replicas_table(evidence)},
-    )
+    cells, means = effects.cells_and_means(evidence)
+    return TableFiles(cells, beside={"_means.csv": means, "_replicas.csv": effects.replicas_table(evidence)})
 
 
 _LAW = Layout.of(

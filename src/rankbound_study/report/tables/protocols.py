@@ -17,7 +17,7 @@ from rankbound.compare import Settings, compare
 from rankbound_study.claims.comparisons import distribution_variants
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import Family
-from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, paired, trainings, usual_beside, variants
+from rankbound_study.claims.varied import least_tau, least_tau_of_seeds, paired, trainings, usual_beside
 from rankbound_study.claims.verdicts import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import RATES
@@ -208,7 +208,7 @@ def _found(read: Callable[..., T], *arguments: Any, **options: Any) -> T | None:
 
 def _experiment(evidence: Evidence, name: str, column: DataSet) -> Iterator[dict[str, object]]:
     whole = evidence.of_all_trainings()
-    every, trained = (_found(variants, one, name, column) or {} for one in (whole, evidence))
+    every, trained = (_found(Evidence.varied, one, name, column) or {} for one in (whole, evidence))
     for variant, rows in every.items():
         kept = _by_bounding(trained[variant]) if variant in trained else {}
         for bounding, own in _by_bounding(rows).items():
