@@ -9,7 +9,6 @@ trains on, scores and evaluates; the memory that it needs besides the files that
 
 import argparse
 import json
-import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -39,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def step(title: str, *command: object) -> Cost:
     """Run a command of Python's `-m`, and print its elapsed and processor time and its memory."""
-    cost = cost_of([sys.executable, "-m", *command])
+    cost = cost_of(command)
     memory, words = (cost.own, "of its own") if command[0] == "rankbound" else (cost.peak, "at most")
     times = f"{cost.seconds:9.1f} s{cost.processor:10.1f} s of processor"
     print(f"{title:24}{times}{memory / 1e6:10.0f} MB {words}", flush=True)

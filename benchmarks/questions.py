@@ -33,16 +33,14 @@ def _step(prepare: Callable[..., Any], *arguments: Any, **keywords: Any) -> Call
     return partial(losses.step_of, partial(prepare, *arguments, **keywords))
 
 
-_paired = partial(Contender, pairs=lambda batch: sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True)))
-_padded = partial(Contender, pairs=lambda batch: len(batch.sizes) * max(batch.sizes) ** 2)
 _BY_CHOICE = _step(losses.rankbound_loss, "nDCG", method="auto")
-AUTO = Contender(OURS, _BY_CHOICE, pairs=lambda batch: sum(batch.sizes))
-DIRECT = _paired(f"{OURS}, direct", _step(losses.rankbound_loss, "nDCG", method="direct"), bytes_per_pair=55)
-DIRECT_TORCH = _paired("torch, P x N", _step(losses.direct_torch_loss), bytes_per_pair=10)
-PADDED_TORCH = _padded("torch, N x N", _step(losses.padded_torch_loss, "nDCG"), bytes_per_pair=18)
-RAX = _padded("Rax", partial(losses.rax_step, "nDCG"), "rax", bytes_per_pair=18)
-_OTHER_LOSS = _padded("pytorchltr*", _step(losses.pytorchltr_loss, "LambdaRank"), "pytorchltr", bytes_per_pair=120)
-OF_ONE_LIST = (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH, RAX, replace(_OTHER_LOSS, same=False))
+AUTO = Contender(OURS, _BY_CHOICE)
+DIRECT = Contender(f"{OURS}, direct", _step(losses.rankbound_loss, "nDCG", method="direct"), largest=20_000)
+DIRECT_TORCH = Contender("torch, P x N", _step(losses.direct_torch_loss), largest=20_000)
+PADDED_TORCH = Contender("torch, N x N", _step(losses.padded_torch_loss, "nDCG"), largest=8_000)
+RAX = Contender("Rax", partial(losses.rax_step, "nDCG"), "rax", largest=8_000)
+_OTHER_LOSS = Contender("pytorchltr*", _step(losses.pytorchltr_loss, "LambdaRank"), "pytorchltr", False, 3_000)
+OF_ONE_LIST = (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH, RAX, _OTHER_LOSS)
 
 LENGTHS = (100, 300, 1_000, 3_000, 8_000, 20_000, 100_000, 1_000_000)
 LONG_LENGTHS = (8_000, 20_000, 100_000, 1_000_000)
@@ -56,7 +54,7 @@ def one_list(lengths: Sequence[int], quick_lengths: Sequence[int], quick: bool) 
 def _ragged(quick: bool) -> Iterator[Cell]:
     batch = data.lists_of(data.movielens_sizes(4 if quick else 32))
     size = f"{len(batch.sizes)} lists, {min(batch.sizes)} to {max(batch.sizes):,} items"
-    yield Cell(size, len(batch.sizes), batch, [one for one in OF_ONE_LIST if one is not DIRECT])
+    yield Cell(size, len(batch.sizes), batch, [AUTO, DIRECT_TORCH, PADDED_TORCH, RAX])
 
 
 # Batches of short lists.
@@ -71,7 +69,7 @@ def _short(quick: bool) -> Iterator[Cell]:
         for loss in losses.LOSSES[: 2 if quick else None]:
             contenders = [
                 Contender(OURS, _step(losses.rankbound_loss, loss, fast="1")),
-                Contender("reference", _step(losses.rankbound_loss, loss, fast="0"), own=True),
+                Contender("reference", _step(losses.rankbound_loss, loss, fast="0")),
                 Contender("padded torch", _step(losses.padded_torch_loss, loss)),
             ]
             contenders += [
@@ -116,9 +114,7 @@ def _distributions(quick: bool) -> Iterator[Cell]:
     # So many orders of each list are drawn, and the time is scaled up.
     drawn = {"sampled": (partial(_tables, method="sampled"), 1_500), "order by order": (_order_by_order, 200)}
     for name, (draw, count) in drawn.items():
-        note = f"{count:,} orders a list drawn, times {SAMPLES // count:,}"
-        prepare, scale = partial(partial, draw, samples=count), SAMPLES / count
-        contenders.append(Contender(name, prepare, own=True, scale=scale, note=lambda _, note=note: note))
+        contenders.append(Contender(name, partial(partial, draw, samples=count), scale=SAMPLES / count))
     yield Cell(f"{len(pairs)} sizes x {len(DISTRIBUTED)} metrics", len(pairs), pairs, contenders)
 
 
@@ -150,7 +146,7 @@ def _order_by_order(pairs: list[tuple[int, int]], samples: int) -> None:
 def _to_lists(quick: bool) -> Iterator[Cell]:
     with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
         ours = Contender(OURS, partial(partial, _read_lists), same=False)
-        peer = Contender("scikit-learn", partial(partial, _read), "sklearn", own=True, same=False)
+        peer = Contender("scikit-learn", partial(partial, _read), "sklearn", same=False)
         yield Cell("LETOR text to lists", 0, data.write_mq2008(Path(name), 50 if quick else 2_000), [ours, peer])
 
 
@@ -342,7 +338,7 @@ def _guard(quick: bool) -> Iterator[Cell]:
     ) -> Cell:
         """Only means of an evaluation are to be the same."""
         same = few is not None
-        return Cell(size, 0, given, [Contender(OURS, ours, same=same), Contender(name, peer, package, True, same)], few)
+        return Cell(size, 0, given, [Contender(OURS, ours, same=same), Contender(name, peer, package, same)], few)
 
     runs, few = data.matrices(200 if quick else EVALUATED, ITEMS), data.matrices(10, ITEMS)
     for door, name, library, package in (

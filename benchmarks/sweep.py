@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     for jobs in chosen.jobs or SIZES:
         for name, cost in measured(jobs):
             seconds = [f"{cost.seconds:.1f}", f"{cost.processor:.1f}", f"{1000 * cost.processor / jobs:.1f}"]
-            print(f"| {' | '.join([f'{jobs:,}', name, *seconds, f'{cost.largest / 2**20:.0f}'])} |", flush=True)
+            print(f"| {' | '.join([f'{jobs:,}', name, *seconds, f'{cost.peak / 2**20:.0f}'])} |", flush=True)
     return 0
 
 
@@ -85,7 +85,7 @@ def configuration(jobs: int, folder: Path) -> dict[str, Any]:
 
 def snakemake(flags: Sequence[str], folder: Path, seconds: float = 60 * MINUTES) -> Cost:
     """Run snakemake with these flags in `folder`; RuntimeError if it fails, or takes longer than `seconds`."""
-    return cost_of([sys.executable, "-m", "snakemake", "--cores", "1", *flags], folder, seconds)
+    return cost_of(["snakemake", "--cores", "1", *flags], folder, seconds)
 
 
 def _submit(ways: Sequence[str], jobs: int) -> int:

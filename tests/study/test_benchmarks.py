@@ -4,9 +4,10 @@ import ast
 import builtins
 import csv
 import json
+import os
 import re
-import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -24,7 +25,7 @@ from benchmarks import data, data_sizes, evaluators, features, features_probes, 
 from benchmarks.data import MOVIELENS_RELEVANT, Batch, lists_of, movielens_sizes, one_list
 from benchmarks.features import FAILS, NOT_TRIED, SOURCE_ONLY, Feature, try_cell
 from benchmarks.features_probes import NO, PARTLY, YES
-from benchmarks.losses import Step, allrank, check_same
+from benchmarks.losses import allrank, check_same
 from benchmarks.page import GOALS, guarded, outcomes, read_results, summary
 from benchmarks.questions import ALLOCATORS, AUTO, DIRECT, DIRECT_TORCH, OF_ONE_LIST, PADDED_TORCH, QUESTIONS
 from benchmarks.runner import (
@@ -82,29 +83,30 @@ def test_contenders_take_turns_and_ratios_are_taken_within_rounds(clock: Clock) 
     race(clock.contender("long", [5.0]) | clock.contender("short", [0.5]), NO_TURNS)
     assert clock.calls == ["long", "long", "short", "short"] + ["long", "short", "short"] * 3
     first, second = clock.contender("a", [9, 9, 2, 4, 8]), clock.contender("b", [9, 9, 20, 20, 24])
-    (ours, peer), _ = race(first | second, NO_TURNS)
+    ours, peer = race(first | second, NO_TURNS)
     assert (ours.value, ours.ratio, ours.ratio_low, ours.ratio_high) == (4, 1, 1, 1)
-    assert (peer.value, peer.ratio, peer.ratio_low, peer.ratio_high, peer.rounds) == (20, 5, 3, 10, 3)
-    (_, peer), _ = race(clock.contender("a", [2.0]) | clock.contender("b", [3.0]), NO_TURNS, scales={"b": 100})
+    assert (peer.value, peer.ratio, peer.ratio_low, peer.ratio_high) == (20, 5, 3, 10)
+    _, peer = race(clock.contender("a", [2.0]) | clock.contender("b", [3.0]), NO_TURNS, scales={"b": 100})
     assert (peer.value, peer.ratio) == (300, 150)
 
 
 def test_a_turn_is_the_median_of_its_calls_and_the_slow_are_left_out(clock: Clock) -> None:
-    (ours,), _ = race(clock.contender("a", [1, 1, 0.9, 1, 3, 2]), Pace(fewest=1, most=1, seconds=0.0, turn=5.5))
+    (ours,) = race(clock.contender("a", [1, 1, 0.9, 1, 3, 2]), Pace(fewest=1, most=1, seconds=0.0, turn=5.5))
     assert ours.value == 2
     slow = clock.contender("a", [20.0]) | clock.contender("b", [30.0]) | clock.contender("c", [1.0])
-    rows, seconds = race(slow, NO_TURNS)
+    rows = race(slow, NO_TURNS)
     assert [row.contender for row in rows if not row.left_out] == ["a", "c"], "never the first"
-    assert (rows[-1].contender, rows[-1].note, seconds["b"]) == ("b", "a call takes 30 s", 30)
-    for lasting, rounds in ((0.1, 30), (2.0, 15), (9.0, 5)):
-        (ours,), _ = race(clock.contender("a", [lasting]), FULL)
-        assert ours.rounds == rounds
-    (ours, other), _ = race({"a": lambda: runner.Elapsed(0.5), "b": lambda: runner.Elapsed(b"2.0\n")}, NO_TURNS)
+    assert (rows[-1].contender, rows[-1].note) == ("b", "a call takes 30 s")
+    for lasting, rounds in ((2.0, 15), (9.0, 5)):
+        clock.calls.clear()
+        race(clock.contender("a", [lasting]), FULL)
+        assert len(clock.calls) == 2 + rounds
+    ours, other = race({"a": lambda: runner.Elapsed(0.5), "b": lambda: runner.Elapsed(b"2.0\n")}, NO_TURNS)
     assert (ours.value, other.value, other.ratio) == (0.5, 2.0, 4.0)
 
 
 def test_rows_survive_their_file(tmp_path: Path) -> None:
-    whole = Row("1,000", 1000, "a, b", 0.25, "s", 2.0, 1.5, 2.5, 7, "a note")
+    whole = Row("1,000", 1000, "a, b", 0.25, "s", 2.0, 1.5, 2.5, "a note")
     write_rows(tmp_path / "rows.csv", [whole, Row("1,000", 1000, "c", note="too large")])
     first, second = read_rows(tmp_path / "rows.csv")
     assert first == whole
@@ -142,44 +144,20 @@ def test_contenders_with_other_results_are_found_out(name: str) -> None:
     def cells(quick: bool) -> Iterator[Cell]:
         cell = next(iter(question.cells(quick)))
         ours = cell.contenders[0]
-        other = Contender("other", lambda data: lambda: changed(ours.prepare(data)()), own=True)
+        other = Contender("other", lambda data: lambda: changed(ours.prepare(data)()))
         yield replace(cell, contenders=[ours, other])
 
     def changed(result: Any) -> Any:
         return {key: value + 0.1 for key, value in result.items()} if isinstance(result, dict) else (0, result[1])
 
     with pytest.raises(ArithmeticError, match="other"):
-        measure(name, replace(question, cells=cells), quick=True)
+        measure(replace(question, cells=cells), quick=True)
 
 
 def test_who_cannot_take_part_says_why() -> None:
-    batch = lists_of(movielens_sizes(2))
-    longest = max(batch.sizes)
-    assert PADDED_TORCH.pairs(batch) == 2 * longest**2
-    assert DIRECT_TORCH.pairs(batch) == sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True))
-    assert PADDED_TORCH.obstacle(batch, {}) is None
-    assert PADDED_TORCH.obstacle(one_list(100_000), {}) == "would need 180 GB"
-    assert PADDED_TORCH.obstacle(batch, {PADDED_TORCH.name: 20 / (2 * longest**2)}) == "would take about 20 s"
-    absent = replace(AUTO, package="no_such_package")
-    assert absent.obstacle(batch, {}) == "no_such_package is not installed"
-
-
-def one_list_of(name: str, sizes: tuple[int, ...]) -> list[Row]:
-    """Measure a question on one list of each of these sizes."""
-    question = replace(QUESTIONS[name], cells=partial(questions.one_list, (), sizes))
-    return measure(name, question, quick=True, peers=False)
-
-
-def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    raced: list[int] = []
-
-    def pretend(calls: dict[str, Step], pace: Pace, size: str, n: int, scales: object) -> Any:
-        raced.append(len(calls))
-        return [Row(size, n, name, 4.0) for name in calls], dict.fromkeys(calls, 4.0)
-
-    monkeypatch.setattr(runner, "race", pretend)
-    assert one_list_of("loss", (50, 100))[-1].note == "would take about 16 s"
-    assert raced == [2, 1]
+    assert PADDED_TORCH.obstacle(8_000) is None
+    assert PADDED_TORCH.obstacle(8_001) == "over 10 s or 6 GB"
+    assert replace(AUTO, package="no_such_package").obstacle(1) == "no_such_package is not installed"
 
 
 def test_the_goals_of_what_people_do_name_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,41 +176,45 @@ def test_the_goals_of_what_people_do_name_its_rows(monkeypatch: pytest.MonkeyPat
         assert {*goal.peers} <= {one.name for one in cells[goal.n].contenders}
 
 
-def test_a_part_of_the_work_and_what_is_noted_of_it() -> None:
-    """The seconds that are noted are those of the whole work; few data are prepared and worked on first."""
+def test_few_data_are_worked_on_first_and_a_part_of_the_work_is_scaled() -> None:
     asked: list[Any] = []
 
     def prepare(data: Any) -> Call:
         asked.append(data)
         return lambda: None
 
-    noted = Contender("noted", prepare, own=True, scale=1e6, note=lambda seconds: f"{seconds > 0.01}")
-    cell = Cell("5", 5, "data", [Contender(OURS, prepare), noted], few="few")
-    ours, other = measure("loss", Question(lambda quick: iter([cell])), quick=True)
+    contenders = [Contender(OURS, prepare), Contender("a part", prepare, scale=1e6), Contender("peer", prepare, "no")]
+    cell = Cell("5", 5, "data", contenders, few="few")
+    question = Question(lambda quick: iter([cell]))
+    _, part, peer = measure(question, quick=True)
     assert asked == ["few", "data"] * 2
-    assert (ours.note, other.note) == ("", "True")
-    assert other.ratio > 1_000
+    assert part.ratio > 1_000
+    assert (peer.note, peer.left_out) == ("no is not installed", True)
+    assert [row.contender for row in measure(Question(lambda quick: iter([cell])), True, peers=False)] == [
+        OURS,
+        "a part",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("error", "note"),
-    [
-        (subprocess.TimeoutExpired("", 40), "takes over 40 s"),
-        (subprocess.CalledProcessError(-9, "", stderr="a\nb\n"), "failed: b"),
-        (subprocess.CalledProcessError(-9, "", stderr=""), "failed: killed"),
-    ],
-)
-def test_memory_that_is_not_measured_says_why(error: Exception, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def pretend(question: str, quick: bool, size: str, name: str) -> float:
+@pytest.mark.parametrize(("error", "note"), [(TimeoutError, "takes over 40 s"), (EOFError, "failed")])
+def test_memory_that_is_not_measured_says_why(error: type, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pretend(work: Any, question: Question, quick: bool, size: str, name: str, patience: float) -> float:
         if name != OURS:
             raise error
         return 2e6
 
-    monkeypatch.setattr(runner, "memory_of", pretend)
-    ours, other, ours_again, later = one_list_of("memory", (50, 1_000))
-    assert (ours.value, ours.unit, ours.ratio, ours_again.value) == (2, "MB", 1, 2)
-    assert (other.note, other.left_out) == (note, True)
-    assert later.note == ("would take about 16000 s" if "over" in note else note)
+    monkeypatch.setattr(runner, "in_new_process", pretend)
+    ours, *others = measure(replace(QUESTIONS["memory"], cells=partial(questions.one_list, (), (50,))), quick=True)
+    assert (ours.value, ours.unit, ours.ratio) == (2, "MB", 1)
+    assert {(one.note, one.left_out) for one in others if "installed" not in one.note} == {(note, True)}
+
+
+def test_a_new_process_has_this_environment_and_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_NAME", "a value")
+    assert runner.in_new_process(os.getenv, "SOME_NAME") == "a value"
+    for error, work, argument in ((TimeoutError, time.sleep, 60), (EOFError, os._exit, 1)):
+        with pytest.raises(error):
+            runner.in_new_process(work, argument, patience=2.0 if error is TimeoutError else None)
 
 
 def test_every_goal_is_measured_by_its_question() -> None:
@@ -263,7 +245,7 @@ def test_every_goal_is_measured_by_its_question() -> None:
 def test_every_question_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Who is slow on a busy machine is measured all the same.
     monkeypatch.setattr(runner, "PATIENCE", 600.0)
-    rows = measure(name, QUESTIONS[name], quick=True, peers=False)
+    rows = measure(QUESTIONS[name], quick=True, peers=False)
     assert rows[0].contender == OURS
     # A step on a short list may need no more memory than its process has.
     assert all(row.value > 0 or ("memory" in name and row.value == 0) for row in rows)
