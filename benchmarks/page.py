@@ -165,7 +165,13 @@ def digits(value: float) -> str:
     return f"{value:,.{3 - whole}f}" if whole < 3 else f"{round(value, 3 - whole):,.0f}"
 
 
-def write_between(page: Path, begin: str, text: str, end: str) -> None:
-    """Replace what stands between two marks of a page."""
+def around(command: str) -> tuple[str, str]:
+    """Return the lines of a page around what a command of the benchmarks writes there."""
+    return f"<!-- Written by python -m {command} --write-docs -->", "<!-- End of what is written -->"
+
+
+def write_between(page: Path, command: str, text: str) -> None:
+    """Replace the text between the lines of a page that are of this command."""
+    begin, end = around(command)
     before, _, rest = page.read_text("utf-8").partition(begin)
     page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")

@@ -133,14 +133,14 @@ class Question:
 
     Attributes:
         cells: yields the cells, at full or (given True) at quick sizes; the first contender is the reference.
-        check: raises ArithmeticError if results by contender differ.
+        tolerance: the largest relative difference of results that are to agree; None if they are not compared.
         settings: the allocators under which it is measured.
         in_memory: True if memory is measured, not time.
         pace: the length of a race at full sizes.
     """
 
     cells: Callable[[bool], Iterator[Cell]]
-    check: Callable[[Mapping[str, Any]], None] | None = None
+    tolerance: float | None = None
     settings: tuple[str, ...] = ("default",)
     in_memory: bool = False
     pace: Pace = FULL
@@ -169,13 +169,28 @@ def measure(question: Question, quick: bool = False, peers: bool = True, label: 
                     if cell.few is not None:
                         one.prepare(cell.few)()
                     calls[one.name] = one.prepare(cell.data)
-                if question.check and (alike := {one.name: calls[one.name]() for one in running if one.same}):
-                    question.check(alike)
+                if question.tolerance:
+                    check_same({one.name: calls[one.name]() for one in running if one.same}, question.tolerance)
                 scales = {one.name: one.scale for one in running}
                 rows += race(calls, QUICK if quick else question.pace, cell.size, cell.n, scales)
             unit = "MB" if question.in_memory else "s"
             rows += [Row(cell.size, cell.n, one, unit=unit, note=why) for one, why in obstacles.items() if why]
     return rows
+
+
+def check_same(results: Mapping[str, Any], tolerance: float) -> None:
+    """Raise ArithmeticError if a result differs, relatively, from the first.
+
+    Results are means by metric, or a loss and its gradient, whose lengths are compared.
+    """
+    numbers: dict[str, dict[str, float]] = {}
+    for name, result in results.items():
+        means = result if isinstance(result, dict) else {"loss": result[0], "gradient": (result[1] ** 2).sum() ** 0.5}
+        numbers[name] = {what: float(value) for what, value in means.items()}
+        for what, value in numbers[name].items():
+            expected = next(iter(numbers.values()))[what]
+            if not abs(value - expected) <= tolerance * abs(expected):
+                raise ArithmeticError(f"{name}: found {value} as the {what}, expected {expected}")
 
 
 def race(

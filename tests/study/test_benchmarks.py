@@ -23,10 +23,10 @@ import rankbound as rb
 from benchmarks import __main__ as program
 from benchmarks import data, data_sizes, evaluators, features, features_probes, questions, rankers, runner, sweep
 from benchmarks.data import MOVIELENS_RELEVANT, Batch, lists_of, movielens_sizes, one_list
-from benchmarks.features import FAILS, NOT_TRIED, SOURCE_ONLY, Feature, try_cell
+from benchmarks.features import FAILS, NOT_TRIED, SOURCE_ONLY, TABLES, try_cell
 from benchmarks.features_probes import NO, PARTLY, YES
-from benchmarks.losses import allrank, check_same
-from benchmarks.page import GOALS, guarded, outcomes, read_results, summary
+from benchmarks.losses import allrank
+from benchmarks.page import GOALS, around, guarded, outcomes, read_results, summary
 from benchmarks.questions import ALLOCATORS, AUTO, DIRECT, DIRECT_TORCH, OF_ONE_LIST, PADDED_TORCH, QUESTIONS
 from benchmarks.runner import (
     FULL,
@@ -37,6 +37,7 @@ from benchmarks.runner import (
     Pace,
     Question,
     Row,
+    check_same,
     measure,
     race,
     read_rows,
@@ -125,10 +126,10 @@ def test_movielens_sizes_are_those_of_the_table() -> None:
 @pytest.mark.parametrize("batch", [one_list(40), lists_of(movielens_sizes(3))], ids=["one list", "ragged"])
 def test_formulations_agree_and_padding_holds_every_item_once(batch: Batch) -> None:
     results = {one.name: one.prepare(batch)() for one in (AUTO, DIRECT, DIRECT_TORCH, PADDED_TORCH)}
-    check_same(results)
+    check_same(results, 1e-3)
     for another in ((torch.tensor(-0.5), results[OURS][1]), (results[OURS][0], torch.zeros(1))):
         with pytest.raises(ArithmeticError, match="other"):
-            check_same({**results, "other": another})
+            check_same({**results, "other": another}, 1e-3)
     scores, relevance, mask = batch.padded()
     assert mask.sum(1).tolist() == batch.sizes
     assert torch.equal(scores[mask], batch.scores)
@@ -137,7 +138,7 @@ def test_formulations_agree_and_padding_holds_every_item_once(batch: Batch) -> N
     assert not relevance[~mask].any()
 
 
-@pytest.mark.parametrize("name", [name for name, question in QUESTIONS.items() if question.check])
+@pytest.mark.parametrize("name", [name for name, question in QUESTIONS.items() if question.tolerance])
 def test_contenders_with_other_results_are_found_out(name: str) -> None:
     question = QUESTIONS[name]
 
@@ -354,7 +355,7 @@ def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, na
 
 # The table of features
 
-ROWS = {row.name: row for rows, _ in features.TABLES.values() for row in rows}
+ROWS = {name: row for table in TABLES.values() for name, row in table["rows"].items()}
 
 COUNTED = "Number of ranking measures"
 OUR_VERDICTS = dict.fromkeys(ROWS.keys() - {COUNTED}, YES) | {"Trains on texts": PARTLY}
@@ -367,7 +368,7 @@ def page_tables() -> list[list[list[str]]]:
     """Return the cells of the page's tables, without their rulers."""
     text = features.PAGE.read_text("utf-8")
     tables = re.findall(r"^## (.+)\n\n((?:\|.*\n)+)", text, re.MULTILINE)
-    assert [heading for heading, _ in tables] == list(features.TABLES)
+    assert [heading for heading, _ in tables] == list(TABLES)
     return [[line.strip("| ").split(" | ") for line in table.splitlines() if "---" not in line] for _, table in tables]
 
 
@@ -375,18 +376,19 @@ def page_tables() -> list[list[list[str]]]:
     "name", [pytest.param(n, marks=[pytest.mark.long] if n in SLOW else []) for n in sorted(OUR_VERDICTS)]
 )
 def test_rankbound_has_what_the_table_says(name: str) -> None:
-    seen = try_cell(ROWS[name], "rankbound")
+    seen = try_cell(name, ROWS[name], "rankbound")
     if seen.verdict == NOT_TRIED:
         pytest.skip(seen.note)
     assert seen.verdict == OUR_VERDICTS[name], seen.note
 
 
 def test_every_cell_is_of_a_column_and_says_where_it_is_from() -> None:
-    for rows, columns in features.TABLES.values():
-        for row in rows:
-            assert row.cells.keys() <= {*columns}
-            assert row.words or row.cells.keys() == {*columns}, row.name
-            for library, cell in row.cells.items():
+    for columns, rows in map(dict.values, TABLES.values()):
+        for name, row in rows.items():
+            cells = {**dict.fromkeys(columns if "each" in row else (), row.get("each")), **row["cells"]}
+            assert cells.keys() <= {*columns}
+            assert row.get("words") or cells.keys() == {*columns}, name
+            for library, cell in cells.items():
                 if library in SOURCE_ONLY:
                     verdict, _, file = cell
                     assert verdict in (YES, PARTLY, NO) or verdict.isdigit()
@@ -397,19 +399,19 @@ def test_every_cell_is_of_a_column_and_says_where_it_is_from() -> None:
                     own = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"library"}
                     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
                     assert {node.id for node in names} <= own | vars(features_probes).keys() | vars(builtins).keys()
-            assert {*SOURCE_ONLY} & {*columns} <= row.cells.keys()
+            assert {*SOURCE_ONLY} & {*columns} <= row["cells"].keys()
 
 
 def test_the_page_is_the_programs_and_our_measures_are_counted() -> None:
     shown = {}
-    for table, (rows, libraries) in zip(page_tables(), features.TABLES.values(), strict=True):
+    for table, (libraries, rows) in zip(page_tables(), map(dict.values, TABLES.values()), strict=True):
         assert table[0] == ["feature", *libraries]
-        assert [line[0] for line in table[1:]] == [row.name for row in rows]
+        assert [line[0] for line in table[1:]] == [*rows]
         assert {len(line) for line in table[1:]} == {1 + len(libraries)}
         assert not {FAILS, NOT_TRIED} & {cell for line in table[1:] for cell in line}
         shown |= {line[0]: line[1] for line in table}
     assert {name: shown[name] for name in OUR_VERDICTS} == OUR_VERDICTS
-    assert int(try_cell(ROWS[COUNTED], "rankbound").verdict) > 20
+    assert int(try_cell(COUNTED, ROWS[COUNTED], "rankbound").verdict) > 20
 
 
 def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,12 +427,11 @@ def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest
         "XGBoost": [YES, "not seen", "2 < 1"],
         "RecBole": "breaks()",
     }
-    row = Feature("A feature", "", "word", cells)
     monkeypatch.setattr(features, "find_spec", lambda name: None if name in ("absent", "recbole") else object())
     shown = {"versions": "RecBole 1", "cells": {"A feature": [YES, "seen elsewhere"]}}
     of_the_program = features.elsewhere
     monkeypatch.setattr(features, "elsewhere", lambda name: shown if name == "RecBole" else of_the_program(name))
-    assert {library: try_cell(row, library) for library in cells} == {
+    assert {library: try_cell("A feature", {"words": "word", "cells": cells}, library) for library in cells} == {
         "absent": (NOT_TRIED, "absent is not installed"),
         "Rax": (NOT_TRIED, "no_such_module is not installed"),
         "LightGBM": (FAILS, "ValueError: a message"),
@@ -443,16 +444,17 @@ def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest
 def test_the_program_prints_cells_and_writes_between_the_marks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [Feature("A feature", "", "", {"rankbound": [YES, "seen", "True"]}), Feature("Another", "", "no_such_word")]
-    monkeypatch.setattr(features, "TABLES", {"A table": (rows, ["rankbound"]), "Others": ([], ["Rax"])})
+    row = {"meaning": "What it means.", "cells": {"rankbound": [YES, "0.5", "True"]}}
+    table = {"columns": ["rankbound"], "rows": {"A feature": row, "Another": {"words": "no_such_word", "cells": {}}}}
+    monkeypatch.setattr(features, "TABLES", {"A table": table, "Others": {"columns": ["Rax"], "rows": {}}})
     assert features.main(["--library", "rankbound"]) == 0
-    cells = {"A feature": [YES, "seen"], "Another": [NO, "no such name"]}
+    cells = {"A feature": [YES, "0.5"], "Another": [NO, "no such name"]}
     assert json.loads(capsys.readouterr().out)["cells"] == cells
     page = tmp_path / "features.md"
-    page.write_text(f"# Before\n\n{features.BEGIN}\nold\n{features.END}\n\n## After\n")
-    row = Feature("A feature", "What it means.", "", {"rankbound": [YES, "0.5", "True"]})
+    begin, end = around(features.COMMAND)
+    page.write_text(f"# Before\n\n{begin}\nold\n{end}\n\n## After\n")
     monkeypatch.setattr(features, "PAGE", page)
-    monkeypatch.setattr(features, "TABLES", {"A table": ([row], ["rankbound"])})
+    monkeypatch.setattr(features, "TABLES", {"A table": {"columns": ["rankbound"], "rows": {"A feature": row}}})
     assert features.main(["--write-docs"]) == 0
     text = page.read_text("utf-8")
     assert text.startswith("# Before")
@@ -476,10 +478,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_names_are_searched_where_nothing_can_be_tried(package: Path) -> None:
     (package / "private.py").write_text("def _fuse(): ...\n\nfuse = 1\n")
     (package / "fuse_test.py").write_text("def fuse_tested(): ...\n")
-    row = Feature("Fusion", "", "fuse", {})
-    assert try_cell(row, "allRank") == (NO, "no such name")
+    row = {"words": "fuse", "cells": {}}
+    assert try_cell("Fusion", row, "allRank") == (NO, "no such name")
     (package / "runs.py").write_text("class Runs:\n    def fuse_all(self): ...\n")
-    assert try_cell(row, "allRank") == (NOT_TRIED, "has fuse_all")
+    assert try_cell("Fusion", row, "allRank") == (NOT_TRIED, "has fuse_all")
 
 
 def test_stand_ins_are_gone_after_the_import(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
