@@ -67,7 +67,7 @@ def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
     # Under another name and without its size: a share of the rows is not the data set.
     described = known_set(chosen.set).model_dump(exclude_defaults=True, exclude={"sizes"}) | {"path": str(archive)}
     if is_mslr:
-        described["content"]["members"] = dict(data.generated_source(MSLR, archive).content.members)
+        described["content"]["members"] = data.checksums_of(MSLR, archive)
     study = "rankbound_study"
     description = ("--description", json.dumps(described))
     cost = step("convert", study, "convert", name, "--raw", _with_size(archive), "--out", rows, *description)

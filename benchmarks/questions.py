@@ -144,7 +144,9 @@ def _to_lists(quick: bool) -> Iterator[Cell]:
     with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
         ours = Contender(OURS, partial(partial, _read_lists), same=False)
         peer = Contender("scikit-learn", partial(partial, _read), "sklearn", same=False)
-        yield Cell("LETOR text to lists", 0, data.write_mq2008(Path(name), 50 if quick else 2_000), [ours, peer])
+        topics = 50 if quick else 2_000
+        parts = data.write_parts(Path(name), replace(data.MQ2008, topics=topics, rows=20 * topics))
+        yield Cell("LETOR text to lists", 0, list(parts), [ours, peer])
 
 
 def _read_lists(parts: list[Path]) -> list[Any]:

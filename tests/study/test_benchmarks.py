@@ -51,7 +51,7 @@ from rankbound_study.data import ratings
 from rankbound_study.data.contracts import PARTS_KEY, read_metadata, read_table
 from rankbound_study.data.judged_files import convert
 from rankbound_study.data.sources import SOURCES, RawFile
-from tests.raw_files import changed
+from tests.raw_files import changed, raw_file
 
 NO_TURNS = Pace(fewest=3, most=3, seconds=0.0, turn=0.0)
 
@@ -164,7 +164,7 @@ def test_who_cannot_take_part_says_why() -> None:
 def test_the_goals_of_what_people_do_name_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """At full sizes, with small data."""
     monkeypatch.setattr(data, "matrices", lambda lists, items: (torch.zeros(1, 1).numpy(),) * 2)
-    monkeypatch.setattr(data, "write_mq2008", lambda folder, topics: [])
+    monkeypatch.setattr(data, "write_parts", lambda folder, judged: [])
     kinds = "TREC files", "flat lists", "own objects", "dictionaries", "polars frames", "flat lists", "first AP"
     kinds += "first minimum", "command line", *[f"a step of {name} on" for name in ("nDCG", "softmax") * 2 + ("nDCG",)]
     kinds += ("LETOR text",)
@@ -323,8 +323,8 @@ def test_failures_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -> None:
     archive, lists = tmp_path / "MSLR-WEB10K.zip", tmp_path / "lists.parquet"
     data.write_folds(archive, replace(data.MSLR_WEB10K, topics=23, rows=400))
-    raw = RawFile(data.generated_source(data_sizes.MSLR, archive), archive)
-    convert(raw, lists)
+    convert(raw_file(data_sizes.MSLR, archive), lists)
+    assert len(data.checksums_of(data_sizes.MSLR, archive)) == data.PARTS
     relevance = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
     assert sum(map(len, relevance)) == 400
     # In order: the parts of the archive are those that the converter takes for S1 .. S5.
@@ -533,13 +533,13 @@ def test_every_row_is_a_recipe_and_unknown_rankers_are_named(capsys: pytest.Capt
 def test_the_table_ranks_what_learns_above_what_does_not(tmp_path: Path) -> None:
     known = {name: rankers.RANKERS[name] for name in TRIED}
     found = {name: [rankers.tested(tmp_path, row, seed) for seed in (0, 1)] for name, row in known.items()}
-    means = {name: float(np.mean([one.values[:, 0] for one in seeds])) for name, seeds in found.items()}
+    means = {name: float(np.mean([values[:, 0] for values, _ in seeds])) for name, seeds in found.items()}
     learnt = {name: mean for name, mean in means.items() if name not in TRIED[:2]}
     assert means["random scores"] + 0.1 < means["best single feature"] < min(learnt.values()) < 0.975
     # Zero, not left out: one topic of each fold's forty.
-    assert all((one.values[[0, 40]] == 0).all() for seeds in found.values() for one in seeds)
-    again = rankers.tested(tmp_path, known["trees, AP min-max"], 1)
-    np.testing.assert_array_equal(again.values, found["trees, AP min-max"][1].values)
+    assert all((values[[0, 40]] == 0).all() for seeds in found.values() for values, _ in seeds)
+    again, _ = rankers.tested(tmp_path, known["trees, AP min-max"], 1)
+    np.testing.assert_array_equal(again, found["trees, AP min-max"][1][0])
     rankers.write(tmp_path, found, [str(topic) for topic in range(80)])
     lines = (tmp_path / "rankers.md").read_text("utf-8").splitlines()
     rows = [line.split(" | ") for line in lines if line.startswith("| ")][2:]
@@ -553,13 +553,13 @@ def test_the_table_ranks_what_learns_above_what_does_not(tmp_path: Path) -> None
 
 def test_rates_are_compared_on_drawn_lists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A ranker that hardly moves is worse than one that learns; the parts have all topics, each once."""
-    few = rankers.Generated(100, 0.6, 0.2, 20, 6, 0, 3)
-    split = rankers.generated(few)
+    few = {"topics": 100, "training": 0.6, "validation": 0.2, "items": 20, "features": 6, "seed": 0}
+    split = rankers.generated(**few)
     parts = [part.topics for part in (split.training, split.validation, split.test) if part is not None]
     assert [len(topics) for topics in parts] == [60, 20, 20]
     assert len({topic for topics in parts for topic in topics}) == 100
     assert {*split.training.relevance} == {0, 1, 2, 3}
-    monkeypatch.setitem(rankers.RATED, "few", few)
+    monkeypatch.setitem(rankers.RATED, "few", few | {"epochs": 3})
     rows = [line.split("|") for line in rankers.rates(["few"], tmp_path, 1e-9, 0.1).splitlines()[2:]]
     assert [row[3].strip() for row in rows] == ["1e-09", "0.1"] * 2
     assert all(float(rows[2][place]) < float(rows[3][place]) for place in (4, 5))
