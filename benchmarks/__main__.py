@@ -15,10 +15,9 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
-import warnings
 from pathlib import Path
+from unittest.mock import patch
 
 from benchmarks import asked, page, runner
 from benchmarks.questions import ALLOCATORS, GUARD, QUESTIONS
@@ -26,24 +25,14 @@ from benchmarks.runner import ROOT, read_rows
 
 DOCS = ROOT / "docs"
 KEPT_RATIOS = Path(__file__).with_name("guard.csv")
-CORES = len(os.sched_getaffinity(0))
+CORES = os.sched_getaffinity(0)
 PAGE, PAGE_FIGURE = "benchmarks_results.md", "images/benchmarks_loss.svg"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the questions and print the page; return 1 if a question failed, or a guarded ratio got worse."""
     chosen = asked("benchmarks", __doc__, arguments, only=QUESTIONS)
-    chosen.threads = chosen.threads or CORES
-    if chosen.measure_to or chosen.memory_of:
-        # In the process of a question or a step: ignore deprecation warnings of the peers.
-        warnings.simplefilter("ignore")
-        (name,), question, to = chosen.only, QUESTIONS[chosen.only[0]], chosen.measure_to
-        if to is None:
-            print(runner.added_by(question, chosen.quick, *chosen.memory_of))
-        else:
-            peers = not chosen.no_peers
-            runner.write_rows(to, runner.measure(name, question, quick=chosen.quick, peers=peers, label=to.stem))
-        return 0
+    chosen.threads = chosen.threads or len(CORES)
     folder = chosen.out / "quick" if chosen.quick else chosen.out
     folder.mkdir(parents=True, exist_ok=True)
     if chosen.guard:
@@ -86,18 +75,22 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> bool:
-    """Run a question in a new process, whose environment sets the allocator and the number of threads."""
+    """Write the rows of a question, which runs in a new process with this allocator and number of threads."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
     environment |= dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(chosen.threads))
-    environment |= {**ALLOCATORS[setting], "JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-m", "benchmarks", "--measure-to", str(out), "--only", name]
-    command += [flag for flag, is_set in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if is_set]
-    if chosen.threads < CORES and shutil.which("taskset"):
-        # On as many cores as threads, by which XLA and Arrow choose theirs.
-        cores = sorted(os.sched_getaffinity(0))[: chosen.threads]
-        command = ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]
-    return subprocess.run(command, env=environment, check=False).returncode == 0
+    # Peers warn of what is deprecated.
+    environment |= {**ALLOCATORS[setting], "JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+    # On as many cores as threads, by which XLA and Arrow choose theirs.
+    os.sched_setaffinity(0, sorted(CORES)[: chosen.threads])
+    try:
+        with patch.dict(os.environ, environment, clear=True):
+            arguments = QUESTIONS[name], chosen.quick, not chosen.no_peers, out.stem
+            runner.write_rows(out, runner.in_new_process(runner.measure, *arguments))
+    except EOFError:
+        return False
+    finally:
+        os.sched_setaffinity(0, CORES)
+    return True
 
 
 if __name__ == "__main__":

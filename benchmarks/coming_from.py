@@ -4,7 +4,7 @@ Prints a table of docs/coming_from.md for each of the two that is installed, and
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -71,10 +71,9 @@ def of_recbole(text: str, given: Lists) -> float:
     return float(value)
 
 
-_TEXTS: Mapping[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
-_VALUES = {"CatBoost": of_catboost, "RecBole": of_recbole}
-OF = {tool: (_VALUES[tool], texts) for tool, texts in _TEXTS.items()}
-"""Tool -> its value of a text, and its texts with the form of the lists that they are tried on."""
+_THEIRS: Mapping[str, Callable[[str, Lists], float]] = {"CatBoost": of_catboost, "RecBole": of_recbole}
+OF: Mapping[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+"""Tool -> its texts, with the form of the lists that they are tried on."""
 LOSSES = ("PairLogit", "RMSE", "QuerySoftMax", "Logloss")
 
 
@@ -90,22 +89,15 @@ def ours(tool: str, text: str, given: Lists) -> tuple[str, float]:
     return str(metric), float(np.average(metric(scores, grades, offsets), weights=weights))
 
 
-def marks(tool: str) -> tuple[str, str]:
-    """Return the lines of the page around a tool's table."""
-    command = f"python -m benchmarks.coming_from --only {tool} --write-docs"
-    return f"<!-- Written by {command} -->", f"<!-- End of {tool}'s -->"
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables of the tools that are installed, and write them into the page if asked to."""
     chosen = asked("benchmarks.coming_from", __doc__, arguments, only=OF)
     for tool in chosen.only:
-        theirs, texts = OF[tool]
         rows = []
         try:
-            for text, form in texts.items():
-                here, value = ours(tool, text, lists(form))
-                rows.append([f"`{text}`", f"{theirs(text, lists(form)):.9f}", f"`{here}`", f"{value:.9f}"])
+            for text, form in OF[tool].items():
+                (here, value), theirs = ours(tool, text, lists(form)), _THEIRS[tool](text, lists(form))
+                rows.append([f"`{text}`", f"{theirs:.9f}", f"`{here}`", f"{value:.9f}"])
         except ModuleNotFoundError as error:
             print(f"coming_from: {tool} is left out: {error.name} is not installed", file=sys.stderr)
             continue
@@ -113,8 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
         text = f"With {found}:\n\n" + table([tool, "value", "here", "value"], rows)
         print(text)
         if chosen.write_docs:
-            begin, end = marks(tool)
-            write_between(PAGE, begin, text, end)
+            write_between(PAGE, f"benchmarks.coming_from --only {tool}", text)
     return 0
 
 

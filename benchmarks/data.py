@@ -2,9 +2,9 @@
 
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     import rankbound as rb
-    from rankbound_study.data.sources import RawSource
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -38,11 +37,6 @@ class Batch:
     @property
     def offsets(self) -> Tensor:
         return torch.tensor([0, *np.cumsum(self.sizes)])
-
-    @property
-    def relevant(self) -> tuple[int, ...]:
-        """The number of relevant items of each list."""
-        return tuple(int(part.sum()) for part in torch.split(self.relevance, self.sizes))
 
     def padded(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores, relevance and the mask of items, each `(n_lists, longest)`, padded with 0."""
@@ -158,8 +152,6 @@ class JudgedSet:
         counts: number of integer features, like the counts of words; the others have six decimals.
         dense: share of nonzero values.
         spread: standard deviation of the logarithm of the lists' sizes.
-        zeros: write the values that are zero.
-        query_ids: write `qid:` into each line.
         documents: write the name of the document into each line, as LETOR 4.0 does.
     """
 
@@ -170,14 +162,12 @@ class JudgedSet:
     counts: int = 0
     dense: float = 0.75
     spread: float = 0.6
-    zeros: bool = True
-    query_ids: bool = True
     documents: bool = False
 
 
 MSLR_WEB10K = JudgedSet(10_000, 1_200_192, 136, (624_263, 386_280, 159_451, 21_317, 8_881), counts=66)
 MSLR_WEB30K = JudgedSet(31_531, 3_771_125, 136, MSLR_WEB10K.labels, counts=66)
-MQ2008 = JudgedSet(784, 15_211, 46, (12_279, 2_001, 931), spread=1.0)
+MQ2008 = JudgedSet(784, 15_211, 46, (12_279, 2_001, 931), spread=1.0, documents=True)
 
 
 def sizes_of(random: np.random.Generator, topics: int, rows: int, spread: float) -> Integers:
@@ -188,39 +178,32 @@ def sizes_of(random: np.random.Generator, topics: int, rows: int, spread: float)
     return sizes
 
 
-def write_queries(
-    file: BinaryIO, random: np.random.Generator, judged: JudgedSet, queries: Integers, sizes: Integers
-) -> None:
-    """Write the lines of some queries of a data set, whose lists have these sizes; labels depend weakly on features."""
-    feature = np.arange(judged.width)
-    is_count = (feature % 2 == 0) & (feature < 2 * judged.counts)
-    kinds = [f"{index}:%d" if count else f"{index}:%.6f" for index, count in enumerate(is_count.tolist(), 1)]
-    whole, shares = " ".join(kinds), np.cumsum(judged.labels) / sum(judged.labels)
-    for start in range(0, len(queries), _QUERIES_AT_ONCE):
-        at_once = queries[start : start + _QUERIES_AT_ONCE]
-        query = np.repeat(at_once, sizes[at_once])
-        label = np.searchsorted(shares, random.random(len(query)), side="right")
-        noise = random.standard_normal((len(query), judged.width)) + _KEPT_SIGNAL * label[:, None] * (feature % 3)
-        values = np.where(random.random(noise.shape) < judged.dense, np.abs(noise) * 10.0 ** (feature % 4), 0)
-        for place, (grade, topic, row) in enumerate(zip(label.tolist(), query.tolist(), values.tolist(), strict=True)):
-            key = f"qid:{topic + 1} " if judged.query_ids else ""
-            text = whole % tuple(row)
-            if not judged.zeros:
-                text = " ".join(kind % value for kind, value in zip(kinds, row, strict=True) if value)
-            document = f"#docid = GX{place} inc = 1 prob = 0.5" if judged.documents else ""
-            file.write(f"{grade} {key}{text} {document}\n".encode())
-
-
 PARTS = 5
 
 
 def write_parts(folder: Path, judged: JudgedSet, share: float = 1.0, parts: int = PARTS) -> Iterator[Path]:
-    """Write the text of a data set, that share of its queries and rows, in files of about equal size; yield each."""
-    random, topics = np.random.default_rng(0), round(judged.topics * share)
+    """Write the text of a data set, that share of its queries and rows, in files of about equal size; yield each.
+
+    Labels depend weakly on features.
+    """
+    random, topics, feature = np.random.default_rng(0), round(judged.topics * share), np.arange(judged.width)
     sizes = sizes_of(random, topics, round(judged.rows * share), judged.spread)
+    is_count = (feature % 2 == 0) & (feature < 2 * judged.counts)
+    pairs = " ".join(f"{index}:%d" if count else f"{index}:%.6f" for index, count in enumerate(is_count.tolist(), 1))
+    shares = np.cumsum(judged.labels) / sum(judged.labels)
     for part, queries in enumerate(np.array_split(np.arange(topics), parts), 1):
         with (path := folder / f"S{part}.txt").open("wb") as file:
-            write_queries(file, random, judged, queries, sizes)
+            for start in range(0, len(queries), _QUERIES_AT_ONCE):
+                at_once = queries[start : start + _QUERIES_AT_ONCE]
+                query = np.repeat(at_once, sizes[at_once])
+                label = np.searchsorted(shares, random.random(len(query)), side="right")
+                noise = random.standard_normal((len(query), judged.width))
+                noise += _KEPT_SIGNAL * label[:, None] * (feature % 3)
+                values = np.where(random.random(noise.shape) < judged.dense, np.abs(noise) * 10.0 ** (feature % 4), 0)
+                lines = zip(label.tolist(), query.tolist(), values.tolist(), strict=True)
+                for place, (grade, topic, row) in enumerate(lines):
+                    document = f"#docid = GX{place} inc = 1 prob = 0.5" if judged.documents else ""
+                    file.write(f"{grade} qid:{topic + 1} {pairs % tuple(row)} {document}\n".encode())
         yield path
 
 
@@ -239,26 +222,19 @@ def write_folds(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
     unfinished.rename(path)
 
 
-def write_mq2008(folder: Path, topics: int) -> list[Path]:
-    """Write five parts of lists of 20 items as MQ2008's are."""
-    return list(write_parts(folder, replace(MQ2008, documents=True, topics=topics, rows=20 * topics)))
+def checksums_of(name: str, archive: Path) -> dict[str, str]:
+    """Return the checksums of an archive's members, by the names that a known source has for them.
 
-
-def generated_source(name: str, archive: Path) -> "RawSource":
-    """Return a known source with the checksums of this archive's members instead of the publisher's.
-
-    So converting the archive includes the check of its members.
+    With them instead of the publisher's, converting the archive includes the check of its members.
     """
     from rankbound_study.data.archives import find_member, list_members, open_member
-    from rankbound_study.data.sources import SOURCES, RawSource
+    from rankbound_study.data.sources import SOURCES
 
-    source = SOURCES[name]
-    members, sums = list_members(archive), {}
-    for name in source.content.members:
-        with open_member(archive, find_member(members, name, archive)) as stream:
-            sums[name] = source.checksum(stream)
-    content = source.content.model_copy(update={"members": sums})
-    return RawSource(name, source.described.model_copy(update={"content": content}))
+    members, source, sums = list_members(archive), SOURCES[name], dict[str, str]()
+    for key in source.content.members:
+        with open_member(archive, find_member(members, key, archive)) as stream:
+            sums[key] = source.checksum(stream)
+    return sums
 
 
 # Ratings.

@@ -9,7 +9,6 @@ trains on, scores and evaluates; the memory that it needs besides the files that
 
 import argparse
 import json
-import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ import yaml
 
 from benchmarks import asked, data
 from benchmarks.runner import Cost, cost_of
-from rankbound_study.config.sections.description import known_set
+from rankbound_study.config.sections.description import known_sets
 
 MSLR, MSLR_TEXT = "mslr-web10k", "mslr-web30k"
 SETS = (MSLR, MSLR_TEXT, *data.EDITIONS)
@@ -39,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def step(title: str, *command: object) -> Cost:
     """Run a command of Python's `-m`, and print its elapsed and processor time and its memory."""
-    cost = cost_of([sys.executable, "-m", *command])
+    cost = cost_of(command)
     memory, words = (cost.own, "of its own") if command[0] == "rankbound" else (cost.peak, "at most")
     times = f"{cost.seconds:9.1f} s{cost.processor:10.1f} s of processor"
     print(f"{title:24}{times}{memory / 1e6:10.0f} MB {words}", flush=True)
@@ -59,16 +58,17 @@ def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
         step("score", "rankbound", "score", model, packed, "--out", run)
         step("evaluate", "rankbound", "evaluate", run, packed, "-m", "nDCG@10", "-m", "AP")
         return
-    archive, rows, folds = folder / known_set(chosen.set).archives[0], folder / "rows.parquet", folder / "folds.parquet"
+    known = known_sets()[chosen.set]
+    archive, rows, folds = folder / known.archives[0], folder / "rows.parquet", folder / "folds.parquet"
     is_mslr, name = chosen.set == MSLR, f"generated-{chosen.set}"
     if is_mslr:
         data.write_folds(archive, data.MSLR_WEB10K, share=chosen.share)
     else:
         data.write_ratings(archive, data.EDITIONS[chosen.set], share=chosen.share)
     # Under another name and without its size: a share of the rows is not the data set.
-    described = known_set(chosen.set).model_dump(exclude_defaults=True, exclude={"sizes"}) | {"path": str(archive)}
+    described = known.model_dump(exclude_defaults=True, exclude={"sizes"}) | {"path": str(archive)}
     if is_mslr:
-        described["content"]["members"] = dict(data.generated_source(MSLR, archive).content.members)
+        described["content"]["members"] = data.checksums_of(MSLR, archive)
     study = "rankbound_study"
     description = ("--description", json.dumps(described))
     cost = step("convert", study, "convert", name, "--raw", _with_size(archive), "--out", rows, *description)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,8 +24,7 @@ from benchmarks.features_probes import NO, Seen, holds
 from benchmarks.page import table, write_between
 from benchmarks.runner import ROOT, versions
 
-PAGE = ROOT / "docs" / "features.md"
-BEGIN, END = "<!-- Written by python -m benchmarks.features --write-docs -->", "<!-- End of what is written -->"
+COMMAND, PAGE = "benchmarks.features", ROOT / "docs" / "features.md"
 
 SOURCE_ONLY = ("RankLib", "TF-Ranking")
 """Not tried: Java, and a version of TensorFlow that does not install beside the others. Sources are read instead."""
@@ -37,81 +35,55 @@ NOT_TRIED, FAILS = "not tried", "fails"
 DISTRIBUTIONS = """rankbound torch rax jax allRank pytorchltr sentence-transformers lightgbm xgboost xgboost-cpu
 implicit choix torchmetrics ranx ir-measures"""
 
-Cell = str | Sequence[str]
-"""An expression that returns what was seen; or verdict, note, and an expression that is true for the verdict."""
-
-
-@dataclass(frozen=True)
-class Feature:
-    """A row of a table.
-
-    Attributes:
-        words: a regular expression of the names that the feature would have. A library without a cell lacks the feature
-            if no public function or class has such a name.
-        cells: what is tried, by library; of a library whose source was read: verdict, remark and file.
-    """
-
-    name: str
-    meaning: str
-    words: str = ""
-    cells: Mapping[str, Cell] = field(default_factory=dict)
-
-
-TABLES: dict[str, tuple[list[Feature], Sequence[str]]] = {}
-"""Heading -> the rows, and the columns."""
-for heading, own in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8")).items():
-    TABLES[heading] = [], own["columns"]
-    for name, row in own["rows"].items():
-        cells = (dict.fromkeys(own["columns"], row["each"]) if "each" in row else {}) | row["cells"]
-        TABLES[heading][0].append(Feature(name, row["meaning"], row.get("words", ""), cells))
+TABLES: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+"""Heading -> the columns, and the rows by name."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables, and write them into the page if asked to."""
-    chosen = asked("benchmarks.features", __doc__, arguments)
+    chosen = asked(COMMAND, __doc__, arguments)
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     if chosen.library:
-        rows = [row for rows, columns in TABLES.values() if chosen.library in columns for row in rows]
-        cells = {row.name: try_cell(row, chosen.library) for row in rows}
+        own = [table["rows"] for table in TABLES.values() if chosen.library in table["columns"]]
+        cells = {name: try_cell(name, row, chosen.library) for rows in own for name, row in rows.items()}
         print("\n" + json.dumps({"versions": versions([chosen.library]), "cells": cells}))
         return 0
     others = [elsewhere(library)["versions"] for library, python in OTHER_PYTHON.items() if python.exists()]
     tried = ", ".join([versions(DISTRIBUTIONS.split()), *others])
     parts = [f"Tried with Python {sys.version.split()[0]}, {tried}."]
-    parts += [render(heading, *rows_and_columns) for heading, rows_and_columns in TABLES.items()]
+    parts += [render(heading, **rows_and_columns) for heading, rows_and_columns in TABLES.items()]
     text = "\n\n".join(parts)
     if chosen.write_docs:
-        write_between(PAGE, BEGIN, text, END)
+        write_between(PAGE, COMMAND, text)
     print(text)
     return 0
 
 
-def render(heading: str, rows: Sequence[Feature], libraries: Sequence[str]) -> str:
+def render(heading: str, columns: Sequence[str], rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Try every feature in every library; return a table, and below it what each row means and what was seen."""
     lines, details = [], []
-    for row in rows:
-        print(f"features: {row.name}", file=sys.stderr)
-        cells = {library: try_cell(row, library) for library in libraries}
-        lines.append([row.name, *(seen.verdict for seen in cells.values())])
+    for name, row in rows.items():
+        print(f"features: {name}", file=sys.stderr)
+        cells = {library: try_cell(name, row, library) for library in columns}
+        lines.append([name, *(seen.verdict for seen in cells.values())])
         # Libraries that have the same stand together.
         alike: dict[Seen, list[str]] = {}
         for library, seen in cells.items():
             alike.setdefault(seen, []).append(library)
         observed = (f"- {', '.join(names)}: *{seen.verdict}* ({seen.note})" for seen, names in alike.items())
-        details += [f"### {row.name}", row.meaning, "\n".join(observed)]
-    return "\n\n".join([f"## {heading}", table(["feature", *libraries], lines), *details])
+        details += [f"### {name}", row["meaning"], "\n".join(observed)]
+    return "\n\n".join([f"## {heading}", table(["feature", *columns], lines), *details])
 
 
-def try_cell(feature: Feature, library: str) -> Seen:
+def try_cell(name: str, row: Mapping[str, Any], library: str) -> Seen:
     """Try a feature in a library; one that is absent or fails is a result, too."""
+    cell, spec = row["cells"].get(library, row.get("each")), find_spec(library.lower().replace("-", "_"))
     if library in SOURCE_ONLY:
-        verdict, note, file = feature.cells[library]
-        return Seen(f"{verdict}*", f"{note}: `{file}`")
-    cell, spec = feature.cells.get(library), find_spec(library.lower().replace("-", "_"))
+        return Seen(f"{cell[0]}*", f"{cell[1]}: `{cell[2]}`")
     try:
         if spec is None:
-            return Seen(*elsewhere(library)["cells"][feature.name])
+            return Seen(*elsewhere(library)["cells"][name])
         if cell is not None:
             *seen, expression = [cell] if isinstance(cell, str) else cell
             result = eval(expression, {**vars(features_probes), "library": library})
@@ -121,9 +93,9 @@ def try_cell(feature: Feature, library: str) -> Seen:
     except Exception as error:
         message = str(error).strip().splitlines() or [""]
         return Seen(FAILS, f"{type(error).__name__}: {message[0][:80]}")
-    pattern = re.compile(rf"^ *(?:def|class) ((?!_)\w*(?:{feature.words})\w*)", re.MULTILINE | re.IGNORECASE)
+    pattern = re.compile(rf"^ *(?:def|class) ((?!_)\w*(?:{row['words']})\w*)", re.MULTILINE | re.IGNORECASE)
     files = [path for folder in spec.submodule_search_locations or () for path in Path(folder).rglob("*.py")]
-    names = {name for path in files if "test" not in path.name for name in pattern.findall(path.read_text("utf-8"))}
+    names = {found for path in files if "test" not in path.name for found in pattern.findall(path.read_text("utf-8"))}
     return Seen(NOT_TRIED, f"has {', '.join(sorted(names)[:3])}") if names else Seen(NO, "no such name")
 
 
@@ -133,7 +105,7 @@ def elsewhere(library: str) -> Mapping[str, Any]:
     python = OTHER_PYTHON.get(library)
     if python is None or not python.exists() or python == Path(sys.executable):
         raise ModuleNotFoundError(name=library)
-    command = [python, "-m", "benchmarks.features", "--library", library]
+    command = [python, "-m", COMMAND, "--library", library]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -4,7 +4,6 @@ The loss of a library nearest to nDCG is tried on a few short lists, its metrics
 recommenders on small generated data.
 """
 
-import json
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,6 +41,15 @@ def holds(is_true: Any, note: str, verdict: str = YES) -> Seen:
 
 def differ(one: Any, other: Any) -> bool:
     return not np.allclose(one, other)
+
+
+def refusal(call: Callable[..., object], *arguments: Any, **keywords: Any) -> str:
+    """Return the error that a call raises, or nothing."""
+    try:
+        call(*arguments, **keywords)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    return ""
 
 
 # Losses and training.
@@ -89,19 +97,15 @@ def lightgbm_tree(batch: Batch = INFORMATIVE) -> Any:
     return use("lightgbm").train(settings, data, 1).predict(rows)
 
 
-def xgboost_data(rows: Any, relevance: Any, sizes: Sequence[int], **columns: Any) -> Any:
-    return use("xgboost").DMatrix(rows, relevance, qid=np.repeat(np.arange(len(sizes)), sizes), **columns)
-
-
 def xgboost_tree(batch: Batch = INFORMATIVE, **columns: Any) -> Any:
     data = xgboost_data(batch.scores.numpy()[:, None], batch.relevance.numpy(), batch.sizes, **columns)
-    return use("xgboost").train({"objective": "rank:ndcg", "min_child_weight": 0}, data, 1).predict(data)
+    return xgboost_scores(data, 1, min_child_weight=0)
 
 
 def step(library: str, batch: Batch) -> Any:
     """Return the mean loss of lists, whose gradient is computed as well, or the predictions of a tree."""
     if library in TORCH:
-        return float(losses.step_of(TORCH[library], batch)()[0])
+        return float(losses.step_of(TORCH[library])(batch)()[0])
     if library == "Rax":
         scores, relevance, segments = rax_arrays(batch)
         of = use("jax").jit(use("jax").value_and_grad(losses.rax_loss))
@@ -116,11 +120,8 @@ def without_padding(library: str) -> Seen:
 
 def flat_refused(library: str) -> Seen:
     call, _ = TORCH[library](INFORMATIVE)
-    flat = INFORMATIVE.scores, INFORMATIVE.relevance.to(call.args[1].dtype)
-    try:
-        return Seen(NO, f"takes flat scores for one list ({call.func(*flat, *call.args[2:]).mean():.3f})")
-    except (IndexError, RuntimeError, ValueError) as error:
-        return Seen(NO, f"refuses flat scores ({type(error).__name__})")
+    error = refusal(call.func, FLAT[0], FLAT[1].to(call.args[1].dtype), *call.args[2:])
+    return Seen(NO, f"refuses flat scores ({error.partition(':')[0]})" if error else "takes flat scores for one list")
 
 
 def memory(library: str) -> Seen:
@@ -129,42 +130,18 @@ def memory(library: str) -> Seen:
     return holds(added < 4 * LONG**2 / 2, f"{max(added, 0.0) / 1e6:.0f} MB")
 
 
-def memory_of_lightgbm() -> Seen:
-    seen = memory("LightGBM")
-    try:
-        lightgbm_tree(one_list(10_001))
-    except Exception as error:
-        return holds(seen.verdict == YES, f"{seen.note}; {error}", PARTLY)
-    return seen
-
-
 def uninformative(library: str) -> Seen:
     alone, with_it = (np.atleast_1d(step(library, batch)) for batch in (INFORMATIVE, WITH_UNINFORMATIVE))
     return holds(not differ(alone, with_it[: len(alone)]), f"{alone[0]:.3f} becomes {with_it[0]:.3f}")
 
 
-def bounds_of_rankbound() -> Seen:
-    scores = rb.score_distribution("nDCG", n=3, p=1)
-    shown = f"{scores.minimum:.2f} to {scores.maximum:.2f}, on average {scores.expectation:.2f}"
-    return holds(len(scores.support) == 3 and scores.minimum < scores.expectation < scores.maximum, shown)
-
-
 def compiled_by_torch(library: str) -> Seen:
     call, _ = TORCH[library](INFORMATIVE)
-    try:
-        with torch.no_grad():
-            plain = call()
-            compiled = torch.compile(call.func, fullgraph=True, backend="eager")(*call.args, **call.keywords)
-    except RuntimeError as error:
-        return Seen(NO, f"torch.compile: {str(error).splitlines()[0]}")
-    return holds(torch.allclose(plain, compiled), "by torch.compile")
-
-
-def weighted_by_xgboost() -> Seen:
-    try:
-        return holds(differ(xgboost_tree(weight=[3, 1, 1, 1, 1]), xgboost_tree()), "weights of items")
-    except use("xgboost").core.XGBoostError:
-        return holds(differ(xgboost_tree(weight=[3, 1]), xgboost_tree()), "weights of lists alone", PARTLY)
+    whole = torch.compile(call.func, fullgraph=True, backend="eager")
+    with torch.no_grad():
+        error = refusal(whole, *call.args, **call.keywords)
+        same = not error and torch.allclose(call(), whole(*call.args, **call.keywords))
+    return holds(same, f"torch.compile: {error}" if error else "by torch.compile")
 
 
 def texts(loss_of: Callable[[Any], Any]) -> bool:
@@ -222,46 +199,34 @@ def lightgbm_curves(rounds: int, data: Any = None, **settings: Any) -> dict[str,
     return values
 
 
-def xgboost_trees(data: Any = None, **settings: Any) -> Any:
-    data = xgboost_data(ROWS, RELEVANCE, SIZES) if data is None else data
-    return use("xgboost").train({"objective": "rank:ndcg", **settings}, data, 5)
-
-
-def xgboost_scores(rows: Any = ROWS, relevance: Any = RELEVANCE, columns: Any = None, **settings: Any) -> Any:
-    data = xgboost_data(rows, relevance, SIZES, **columns or {})
-    return xgboost_trees(data, **settings).predict(data)
-
-
 def lightgbm_ranker(objective: Any, trees: int) -> Any:
     ranker = use("lightgbm").LGBMRanker(objective=objective, n_estimators=trees, verbosity=-1)
     return ranker.fit(ROWS, RELEVANCE, group=SIZES)
 
 
-def boosted_by_lightgbm() -> bool:
-    groups: list[Any] = []
-
-    def objective(labels: Any, scores: Any, weight: Any, group: Any) -> Any:
-        groups.append(group)
-        return scores - labels, np.ones(len(labels))
-
-    lightgbm_ranker(objective, trees=1)
-    return groups[0] is not None and list(groups[0]) == SIZES
+def xgboost_data(rows: Any = ROWS, relevance: Any = RELEVANCE, sizes: Sequence[int] = SIZES, **columns: Any) -> Any:
+    return use("xgboost").DMatrix(rows, relevance, qid=np.repeat(np.arange(len(sizes)), sizes), **columns)
 
 
-def boosted_by_xgboost() -> Seen:
-    xgb, groups, both = use("xgboost"), list[Any](), "a function gets the groups in `train`{} `XGBRanker`{}"
+def xgboost_trees(data: Any = None, trees: int = 5, **settings: Any) -> Any:
+    return use("xgboost").train({"objective": "rank:ndcg", **settings}, data or xgboost_data(), trees)
 
-    def objective(scores: Any, data: Any) -> Any:
-        groups.append(data.get_uint_info("group_ptr"))
-        return scores - data.get_label(), np.ones(len(scores))
 
-    xgb.train({}, xgboost_data(ROWS, RELEVANCE, SIZES), 1, obj=objective)
-    note = both.format(" and", "")
-    try:
-        xgb.XGBRanker(objective=lambda labels, scores: (scores - labels, scores)).fit(ROWS, RELEVANCE, group=SIZES)
-    except ValueError:
-        note = both.format(";", " refuses it")
-    return holds(np.diff(groups[0]).tolist() == SIZES, note, PARTLY)
+def xgboost_scores(data: Any = None, *trees: int, **settings: Any) -> Any:
+    data = data or xgboost_data()
+    return xgboost_trees(data, *trees, **settings).predict(data)
+
+
+def seen_in(train: Callable[[Callable[[Any], Any]], object]) -> list[int]:
+    """Return what an objective, which a user writes and which calls `see` for its derivatives, has seen."""
+    seen: list[Any] = []
+
+    def see(groups: Any) -> Any:
+        seen.append(groups)
+        return np.ones(len(ROWS)), np.ones(len(ROWS))
+
+    train(see)
+    return list(seen[0])
 
 
 def attends(score: Callable[..., Any], *more: Any) -> bool:
@@ -302,26 +267,20 @@ def folds_of(library: str, data: Any, settings: Mapping[str, Any]) -> list[int]:
     return tested
 
 
-def saved_by_rankbound(ranker: rb.Ranker) -> bool:
-    """Return whether a file of a header in JSON and numbers gives the same model."""
+def stored(save: Callable[[Any], object], name: str, read: Callable[[Path], Any]) -> Any:
+    """Return what is read from a file of this name that was saved."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "ranker.safetensors")
-        ranker.save(path)
-        content, state = path.read_bytes(), rb.load(path).model.state_dict()
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    return bool(header) and all(torch.equal(value, state[name]) for name, value in ranker.model.state_dict().items())
+        save(path := Path(folder, name))
+        return read(path)
 
 
 def exported_by_rankbound() -> bool:
     reference, _ = use("onnx.reference").ReferenceEvaluator, use("onnxscript")
     ranker = trained(model="mlp")
-    with tempfile.TemporaryDirectory() as folder:
-        onnx, pt2 = (Path(folder, f"ranker{ending}") for ending in (".onnx", ".pt2"))
-        ranker.export(onnx)
-        ranker.export(pt2)
-        (scores,) = reference(str(onnx)).run(None, {"features": ROWS})
-        others = torch.export.load(pt2).module()(torch.from_numpy(ROWS)).detach()
-    return all(np.allclose(one, ranker.score(ROWS), atol=1e-5) for one in (scores, others))
+    by_onnx = stored(ranker.export, "ranker.onnx", lambda path: reference(str(path)).run(None, {"features": ROWS})[0])
+    graph = stored(ranker.export, "ranker.pt2", lambda path: torch.export.load(path).module())
+    others = by_onnx, graph(torch.from_numpy(ROWS)).detach()
+    return all(np.allclose(one, ranker.score(ROWS), atol=1e-5) for one in others)
 
 
 # Recommenders, and strengths of items.
@@ -386,14 +345,6 @@ def evaluated_by_implicit() -> Mapping[str, float]:
     return values
 
 
-def saved_by_implicit() -> bool:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.npz")
-        implicit(**BPR)[0].save(path)
-        with np.load(path, allow_pickle=False) as arrays:
-            return len([arrays[name] for name in arrays]) > 0
-
-
 @cache
 def recbole(model: str) -> Any:
     """Return the parts of RecBole after a training, whose files stay until the process ends."""
@@ -427,15 +378,6 @@ def recommended_by_recbole(model: str) -> Iterable[tuple[Any, Any]]:
     top = use("recbole.utils.case_study").full_sort_topk(users, parts.model, parts.test, k=1, device="cpu")[1]
     names = parts.dataset.id2token
     return zip(names("user_id", users), names("item_id", top[:, 0].numpy()), strict=True)
-
-
-def saved_by_recbole() -> Seen:
-    path = recbole("BPR").trainer.saved_model_file
-    try:
-        torch.load(path, weights_only=True)
-    except Exception as error:
-        return Seen(NO, f"torch.load refuses it with `weights_only` ({type(error).__name__})")
-    return Seen(YES, "torch.load reads it with `weights_only`")
 
 
 # Metrics and evaluation.

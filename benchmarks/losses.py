@@ -30,27 +30,21 @@ Prepared = tuple["partial[Tensor]", Tensor]
 """A loss with its arguments, and the scores among them that get a gradient."""
 
 
-def check_same(results: Mapping[str, tuple[Any, Any]], tolerance: float = 1e-3) -> None:
-    """Raise ArithmeticError if a loss or the norm of its gradient differs, relatively, from the first."""
-    found = {name: (float(value), float((slope**2).sum() ** 0.5)) for name, (value, slope) in results.items()}
-    expected = next(iter(found.values()))
-    for name, values in found.items():
-        for value, ours, what in zip(values, expected, ("loss", "length of the gradient"), strict=True):
-            if not abs(value - ours) <= tolerance * abs(ours):
-                raise ArithmeticError(f"{name}: found {value} as the {what}, expected {ours}")
+def step_of(prepare: Callable[..., Prepared], *arguments: Any, **options: Any) -> Callable[[Batch], Step]:
+    """Return what makes the step of a loss in torch on a batch; one that returns a loss per list is averaged."""
 
+    def of_batch(batch: Batch) -> Step:
+        loss, scores = prepare(*arguments, batch, **options)
 
-def step_of(prepare: Callable[[Batch], Prepared], batch: Batch) -> Step:
-    """Return the step of a loss in torch; one that returns a loss per list is averaged."""
-    loss, scores = prepare(batch)
+        def step() -> tuple[Tensor, Tensor]:
+            value = loss()
+            value = value.mean() if value.dim() else value
+            (gradient,) = torch.autograd.grad(value, scores)
+            return value.detach(), gradient
 
-    def step() -> tuple[Tensor, Tensor]:
-        value = loss()
-        value = value.mean() if value.dim() else value
-        (gradient,) = torch.autograd.grad(value, scores)
-        return value.detach(), gradient
+        return step
 
-    return step
+    return of_batch
 
 
 def rankbound_loss(text: str, batch: Batch, fast: str | None = None, **options: Any) -> Prepared:
@@ -208,12 +202,12 @@ def pytorchltr_loss(text: str, batch: Batch) -> Prepared:
     return partial(getattr(pytorchltr.loss, PYTORCHLTR[text])(), scores, relevance, torch.tensor(batch.sizes)), scores
 
 
-PEERS: Mapping[str, tuple[str, Collection[str], Callable[[str, Batch], Step]]] = {
-    "Rax": ("rax", LOSSES, rax_step),
-    "allRank": ("allrank", ALLRANK, lambda text, batch: step_of(partial(allrank_loss, text), batch)),
-    "pytorchltr": ("pytorchltr", PYTORCHLTR, lambda text, batch: step_of(partial(pytorchltr_loss, text), batch)),
+PEERS: Mapping[str, tuple[str, Collection[str], Callable[[str], Callable[[Batch], Step]]]] = {
+    "Rax": ("rax", LOSSES, partial(partial, rax_step)),
+    "allRank": ("allrank", ALLRANK, partial(step_of, allrank_loss)),
+    "pytorchltr": ("pytorchltr", PYTORCHLTR, partial(step_of, pytorchltr_loss)),
 }
-"""By name: the package, the losses that it has, and what prepares a step."""
+"""By name: the package, the losses that it has, and what prepares the step of one."""
 
 
 # Losses of rerankers, on outputs of a model, or on those of a small BERT of random weights, made without a download.

@@ -86,10 +86,9 @@ def summary(folder: Path, quick: bool, figure: str = FIGURE) -> str:
     """Return the page of all results in `folder`; `figure` is its path to the plot of the losses."""
     results = read_results(folder)
     machines: dict[str, dict[str, Any]] = json.loads((folder / MACHINES).read_text("utf-8"))
-    questions: dict[str, dict[str, list[str]]] = {}
+    questions: dict[str, dict[str, str]] = {}
     for (name, setting), rows in results.items():
-        parts = _by_size(rows) if len({row.size for row in rows}) > 1 else _by_contender(rows)
-        questions.setdefault(name, {})[setting] = parts
+        questions.setdefault(name, {})[setting] = _by_size(rows)
     facts: dict[str, Any] = {"machines": machines, "quick": quick, "questions": questions, "figure": figure}
     facts["busy"] = [key for key, machine in machines.items() if machine["cores used by others"] > BUSY_CORES]
     facts["marks"] = []
@@ -104,30 +103,19 @@ def summary(folder: Path, quick: bool, figure: str = FIGURE) -> str:
     return page.render(facts, words=WORDS, settings=_SETTINGS, table=table).rstrip("\n") + "\n"
 
 
-def _by_size(rows: Sequence[Row]) -> list[str]:
+def _by_size(rows: Sequence[Row]) -> str:
     """Return a table with a line per size and a column per contender, and the reasons of those that were left out."""
     names, sizes = list(dict.fromkeys(row.contender for row in rows)), dict.fromkeys(row.size for row in rows)
     cells, reasons = {}, dict[str, list[str]]()
     for row in rows:
         cells[row.size, row.contender] = "-" if row.left_out else amount(row.value, row.unit)
         if row.left_out:
-            reasons.setdefault(row.contender, []).append(f"N = {row.size} {row.note}")
+            reasons.setdefault(f"{row.contender}: {row.note}", []).append(row.size)
         elif row.contender != names[0]:
             cells[row.size, row.contender] += f"<br>{_ratio(row)}"
     shown = table(["N", *names], [[size, *(cells.get((size, name), "-") for name in names)] for size in sizes])
-    left_out = "; ".join(f"{name} ({', '.join(why)})" for name, why in reasons.items())
-    return [shown, f"Left out: {left_out}."] if reasons else [shown]
-
-
-def _by_contender(rows: Sequence[Row]) -> list[str]:
-    """Return a table with a line per contender, for questions of one size."""
-    lines = []
-    for row in rows:
-        shown = ["-", "-", str(row.rounds), f"left out: {row.note}"]
-        if not row.left_out:
-            shown = [amount(row.value, row.unit), "-" if row is rows[0] else _ratio(row), str(row.rounds), row.note]
-        lines.append([row.contender, *shown])
-    return [f"{rows[0].size}:", table(["contender", "median", "times ours", "rounds", "remarks"], lines)]
+    left_out = "; ".join(f"{why} (N = {', '.join(where)})" for why, where in reasons.items())
+    return f"{shown}\n\nLeft out: {left_out}." if reasons else shown
 
 
 def _ratio(row: Row) -> str:
@@ -177,7 +165,13 @@ def digits(value: float) -> str:
     return f"{value:,.{3 - whole}f}" if whole < 3 else f"{round(value, 3 - whole):,.0f}"
 
 
-def write_between(page: Path, begin: str, text: str, end: str) -> None:
-    """Replace what stands between two marks of a page."""
+def around(command: str) -> tuple[str, str]:
+    """Return the lines of a page around what a command of the benchmarks writes there."""
+    return f"<!-- Written by python -m {command} --write-docs -->", "<!-- End of what is written -->"
+
+
+def write_between(page: Path, command: str, text: str) -> None:
+    """Replace the text between the lines of a page that are of this command."""
+    begin, end = around(command)
     before, _, rest = page.read_text("utf-8").partition(begin)
     page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")

@@ -10,7 +10,6 @@ other defaults trains on MQ2008's first and third fold and on generated lists of
 selects the epoch.
 """
 
-import csv
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +17,10 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 import yaml
 from tqdm import tqdm
@@ -38,11 +38,8 @@ BASELINE = _ROWS["baseline"]
 AP, NDCG = METRICS = ("AP", "nDCG(discount=log2(r))@10")
 
 
-class Tested(NamedTuple):
-    """What a ranker reached with one seed: values of the topics `(n_topics, n_metrics)`, and the seconds it took."""
-
-    values: Array
-    seconds: float
+Tested = tuple[Array, float]
+"""The result of a ranker with one seed: values of the topics `(n_topics, n_metrics)`, and the seconds it took."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -55,24 +52,6 @@ def main(arguments: list[str] | None = None) -> None:
     topics = [topic for split in splits_of(chosen.data) for topic in split.test.topics]
     found = trained([name for name in RANKERS if name in {*chosen.only, BASELINE}], chosen.data, chosen.seeds)
     print(f"\n{write(chosen.out, found, topics)}")
-
-
-def write(folder: Path, found: Mapping[str, Sequence[Tested]], topics: Sequence[str]) -> str:
-    """Write the values of each topic, the picture and the table, which is returned."""
-    folder.mkdir(parents=True, exist_ok=True)
-    evaluations = {}
-    with (folder / "rankers.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["ranker", "topic", *METRICS])
-        for name, seeds in found.items():
-            values = np.mean([one.values for one in seeds], axis=0)
-            evaluations[name] = rb.Evaluation(topics, dict(zip(METRICS, values.T, strict=True)), [], [])
-            for topic, row in zip(topics, values.tolist(), strict=True):
-                writer.writerow([name, topic, *(f"{value:.6f}" for value in row)])
-    rb.plot.critical_differences(evaluations, AP).figure.savefig(folder / "rankers.svg")
-    text = leaderboard(found, evaluations)
-    (folder / "rankers.md").write_text(text, encoding="utf-8")
-    return text
 
 
 def trained(names: Sequence[str], folder: Path, seeds: int) -> dict[str, list[Tested]]:
@@ -106,12 +85,23 @@ def tested(folder: Path, row: Mapping[str, Any], seed: int) -> Tested:
         seconds += time.perf_counter() - began
         own = rb.evaluate(METRICS, scores, split.test.relevance, split.test.offsets)
         values.append(np.stack([np.nan_to_num(np.asarray(own[name])) for name in METRICS], axis=1))
-    return Tested(np.concatenate(values), seconds)
+    return np.concatenate(values), seconds
 
 
-def leaderboard(found: Mapping[str, Sequence[Tested]], evaluations: Mapping[str, rb.Evaluation]) -> str:
-    """Return the table, best mean AP first; p is corrected over all differences from the baseline."""
-    values = {name: one.values[AP] for name, one in evaluations.items()}
+def write(folder: Path, found: Mapping[str, Sequence[Tested]], topics: Sequence[str]) -> str:
+    """Write the values of each topic, the picture and the table, best mean AP first, which is returned.
+
+    p is corrected over all differences from the baseline.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    means = {name: np.mean([values for values, _ in seeds], axis=0).T for name, seeds in found.items()}
+    evaluations = {
+        name: rb.Evaluation(topics, dict(zip(METRICS, own, strict=True)), [], []) for name, own in means.items()
+    }
+    by_topic = [one.to_polars().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in evaluations.items()]
+    pl.concat(by_topic).write_csv(folder / "rankers.csv", float_precision=6)
+    rb.plot.critical_differences(evaluations, AP).figure.savefig(folder / "rankers.svg")
+    values = {name: own[0] for name, own in means.items()}
     differences = {name: own - values[BASELINE] for name, own in values.items() if name != BASELINE}
     p_values = dict(zip(differences, corrected([sign_flip(own) for own in differences.values()]), strict=True))
     lines = []
@@ -121,48 +111,38 @@ def leaderboard(found: Mapping[str, Sequence[Tested]], evaluations: Mapping[str,
         if name != BASELINE:
             low, high = interval_of_mean(differences[name])
             cells[3:] = [f"{differences[name].mean():+.4f} ({low:+.4f} to {high:+.4f})", f"{p_values[name]:.3f}"]
-        of_seeds = [float(one.values[:, 0].mean()) for one in found[name]]
+        of_seeds = [float(own[:, 0].mean()) for own, _ in found[name]]
         deviation = f"{np.std(of_seeds, ddof=1):.4f}" if len(of_seeds) > 1 else ""
-        seconds = float(np.mean([one.seconds for one in found[name]]))
-        mean = evaluations[name].values[NDCG].mean()
-        lines.append([*cells, f"{mean:.4f}", str(len(of_seeds)), deviation, f"{seconds:.1f}"])
+        seconds = np.mean([seconds for _, seconds in found[name]])
+        lines.append([*cells, f"{means[name][1].mean():.4f}", str(len(of_seeds)), deviation, f"{seconds:.1f}"])
     columns = ["ranker", "family", "AP", "difference", "p", NDCG, "seeds", "between seeds", "seconds"]
     undefined = int((values[BASELINE] == 0).sum())
-    return f"""\
-MQ2008, {len(values[BASELINE])} test topics over five folds, of which {undefined} have AP 0. Intervals: 95 %,
+    text = f"""\
+MQ2008, {len(topics)} test topics over five folds, of which {undefined} have AP 0. Intervals: 95 %,
 bootstrap over topics. Difference from {BASELINE}, paired by topic; p by a randomisation test, corrected by Holm.
 
 {table(columns, lines)}
 """
+    (folder / "rankers.md").write_text(text, encoding="utf-8")
+    return text
 
 
 # Learning rates.
 
 
-class Generated(NamedTuple):
-    """Topics of all parts, the shares of them to train on and to validate on, mean items, features, seed, epochs."""
-
-    topics: int
-    training: float
-    validation: float
-    items: int
-    features: int
-    seed: int
-    epochs: int
-
-
-RATED = {name: row and Generated(*row) for name, row in _ROWS["rates"].items()}
-"""The sets that rates are compared on; None is MQ2008."""
+RATED: Mapping[str, Mapping[str, Any] | None] = _ROWS["rates"]
+"""The sets that rates are compared on: the epochs, and what is generated; None is MQ2008."""
 
 
 def rates(names: Iterable[str], folder: Path, *tried: float) -> str:
     """Return the table of nDCG@10 by learning rate on sets of these names; by default, the rates are .003 and .01."""
     lines = []
     for name in names:
-        given = RATED[name]
-        splits = [generated(given)] if given else splits_of(folder)[:3:2]
+        given = dict(RATED[name] or {"epochs": 60})
+        epochs = given.pop("epochs")
+        splits = [generated(**given)] if given else splits_of(folder)[:3:2]
         for model, rate in product(("mlp", "linear"), tried or (0.003, 0.01)):
-            recipe: dict[str, Any] = {"model": model, "learning_rate": rate, "epochs": given.epochs if given else 60}
+            recipe: dict[str, Any] = {"model": model, "learning_rate": rate, "epochs": epochs}
             found, began = [], time.process_time()
             for split in splits:
                 ranker = rb.train_ranker(split.training, split.validation, device="cpu", batch_size=16, **recipe)
@@ -177,34 +157,33 @@ def rates(names: Iterable[str], folder: Path, *tried: float) -> str:
     return table(["lists", "model", "rate", "validation", "test", "epoch", "seconds"], lines)
 
 
-def generated(given: Generated) -> rb.Split:
-    """Return a split of lists with normal and lognormal features.
+def generated(*, topics: int, training: float, validation: float, items: int, features: int, seed: int) -> rb.Split:
+    """Return a split of lists with normal and lognormal features, by shares of the topics to train and validate on.
 
     Grades from 0 to 3 are by a sum of some features, products of pairs of them, a number of the topic and noise.
     """
-    draws, width = np.random.default_rng(given.seed), given.features
-    drawn = draws.lognormal(np.log(given.items), 0.5, given.topics).astype(int).clip(5, 8 * given.items)
-    sizes = np.maximum(1, (drawn * (given.items * given.topics / drawn.sum())).astype(int))
-    rows = draws.normal(size=(sizes.sum(), width)).astype(np.float32)
-    rows[:, width // 2 :] += 0.7 * rows[:, : width - width // 2]
-    weighted = rows @ (draws.normal(size=width) * (draws.random(width) < 0.4))
-    first, second = draws.integers(0, width, (width // 3, 2)).T
-    bent = (rows[:, first] * rows[:, second] * (rows[:, first] > 0)) @ draws.normal(size=width // 3)
+    draws = np.random.default_rng(seed)
+    drawn = draws.lognormal(np.log(items), 0.5, topics).astype(int).clip(5, 8 * items)
+    sizes = np.maximum(1, (drawn * (items * topics / drawn.sum())).astype(int))
+    rows = draws.normal(size=(sizes.sum(), features)).astype(np.float32)
+    rows[:, features // 2 :] += 0.7 * rows[:, : features - features // 2]
+    weighted = rows @ (draws.normal(size=features) * (draws.random(features) < 0.4))
+    first, second = draws.integers(0, features, (features // 3, 2)).T
+    bent = (rows[:, first] * rows[:, second] * (rows[:, first] > 0)) @ draws.normal(size=features // 3)
     quality = weighted / weighted.std() + 0.8 * bent / bent.std()
-    quality += np.repeat(draws.normal(size=given.topics) * 0.7, sizes) + 1.8 * draws.normal(size=len(rows))
+    quality += np.repeat(draws.normal(size=topics) * 0.7, sizes) + 1.8 * draws.normal(size=len(rows))
     rows[:, ::2] = np.exp(rows[:, ::2] * 0.8)
     lists = rb.JudgedLists(
-        topics=[f"q{topic}" for topic in range(given.topics)],
+        topics=[f"q{topic}" for topic in range(topics)],
         items=[f"d{row}" for row in range(len(rows))],
         relevance=np.searchsorted(np.quantile(quality, [0.6, 0.85, 0.96]), quality),
         offsets=np.append(0, np.cumsum(sizes)),
         features=rows,
-        feature_names=[f"f{feature}" for feature in range(width)],
+        feature_names=[f"f{feature}" for feature in range(features)],
     )
-    shares = np.arange(1, given.topics + 1) / given.topics
-    part = np.digitize(shares, [given.training + 1e-9, given.training + given.validation + 1e-9])
-    training, validation, test = (picked(lists, np.repeat(part == one, sizes), part == one) for one in range(3))
-    return rb.Split(training=training, validation=validation, test=test)
+    part = np.digitize(np.arange(1, topics + 1) / topics, [training + 1e-9, training + validation + 1e-9])
+    parts = (picked(lists, np.repeat(part == one, sizes), part == one) for one in range(3))
+    return rb.Split(**dict(zip(("training", "validation", "test"), parts, strict=True)))
 
 
 if __name__ == "__main__":

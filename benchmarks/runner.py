@@ -3,13 +3,13 @@
 Contenders take turns round after round in one process, under the same conditions. A contender's time in a round is the
 median over the calls of its turn, several if they are short. The first call of a turn is not counted, as it pays for
 cold caches and memory that the previous contender released. Ratios are taken within a round. Contenders that are not
-installed, or would take too long or too much memory, are left out and say why.
+installed, or take too long or too much memory, are left out and say why.
 """
 
+import multiprocessing
 import os
 import platform
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -37,8 +38,6 @@ LONGEST_CALL = 10.0
 _LONG_CALL = 1.0
 """Seconds from which the first call of a turn is representative, and is the only one."""
 _MOST_CALLS = 50
-LARGEST_MEMORY = 6e9
-"""Largest number of bytes that a call may need, estimated from its number of pairs."""
 PATIENCE = 40.0
 """Longest run time of a process that measures memory in seconds, including its start."""
 BUSY_CORES = 0.2
@@ -72,7 +71,7 @@ QUICK = Pace(fewest=3, most=3, seconds=1.0, turn=0.02)
 class Row:
     """One contender at one size: `value` in `unit` (s or MB), and its ratios to ours; NaN if it was left out.
 
-    `n` orders the sizes and is the horizontal axis of plots; `note` is a remark, or the reason for a missing value.
+    `n` orders the sizes and is the horizontal axis of plots; `note` is the reason for a missing value.
     """
 
     size: str
@@ -83,7 +82,6 @@ class Row:
     ratio: float = float("nan")
     ratio_low: float = float("nan")
     ratio_high: float = float("nan")
-    rounds: int = 0
     note: str = ""
 
     @property
@@ -99,33 +97,23 @@ class Contender:
     Attributes:
         prepare: makes the call from the cell's data, which is not timed.
         package: the package or the program that it needs.
-        own: True if it is measured without peers, too, as ours are.
         same: True if its results are to agree with those of the other contenders.
-        pairs: the number of pairs in the data, to which its time is proportional.
-        bytes_per_pair: predicts its memory, rounded up from the results of `memory`; 0 if it is no limit.
+        largest: the largest `n` of a cell at which a call takes at most some 10 s and 6 GB.
         scale: multiplies its time if a call does only a share of the work.
-        note: the remark on its result, given the seconds of a call.
     """
 
     name: str
     prepare: Callable[[Any], Call]
     package: str | None = None
-    own: bool = False
     same: bool = True
-    pairs: Callable[[Any], int] = lambda data: 0
-    bytes_per_pair: float = 0
+    largest: float = float("inf")
     scale: float = 1.0
-    note: Callable[[float], str] = lambda seconds: ""
 
-    def obstacle(self, data: Any, seconds_per_pair: Mapping[str, float]) -> str | None:
-        """Return the reason why the contender cannot run on these data, or None."""
+    def obstacle(self, n: int) -> str | None:
+        """Return the reason why the contender cannot work on a cell of this size, or None."""
         if self.package and not (find_spec(self.package) or shutil.which(self.package)):
             return f"{self.package} is not installed"
-        pairs = self.pairs(data)
-        if pairs * self.bytes_per_pair > LARGEST_MEMORY:
-            return f"would need {pairs * self.bytes_per_pair / 1e9:.0f} GB"
-        seconds = seconds_per_pair.get(self.name, 0) * pairs
-        return f"would take about {seconds:.0f} s" if seconds > LONGEST_CALL else None
+        return "over 10 s or 6 GB" if n > self.largest else None
 
 
 @dataclass(frozen=True)
@@ -145,69 +133,78 @@ class Question:
 
     Attributes:
         cells: yields the cells, at full or (given True) at quick sizes; the first contender is the reference.
-        check: raises ArithmeticError if results by contender differ.
+        tolerance: the largest relative difference of results that are to agree; None if they are not compared.
         settings: the allocators under which it is measured.
         in_memory: True if memory is measured, not time.
         pace: the length of a race at full sizes.
     """
 
     cells: Callable[[bool], Iterator[Cell]]
-    check: Callable[[Mapping[str, Any]], None] | None = None
+    tolerance: float | None = None
     settings: tuple[str, ...] = ("default",)
     in_memory: bool = False
     pace: Pace = FULL
 
 
-def measure(name: str, question: Question, quick: bool = False, peers: bool = True, label: str = "") -> list[Row]:
-    """Return the measured rows of a question, ours first within each size, after a check that results agree."""
+def measure(question: Question, quick: bool = False, peers: bool = True, label: str = "") -> list[Row]:
+    """Return the measured rows of a question, ours first within each size, after a check that results agree.
+
+    Without peers, what needs no package but ours is measured.
+    """
     rows: list[Row] = []
-    seconds_per_pair: dict[str, float] = {}
     # Steps of losses set `RANKBOUND_FAST`.
     with patch.dict(os.environ):
         for cell in question.cells(quick):
             if sys.stderr.isatty():
                 # On a line that the next one overwrites.
                 print(f"\r\x1b[K{label}: {cell.size}", end="", file=sys.stderr, flush=True)
-            asked = [one for one in cell.contenders if peers or one.own or one.name.startswith(OURS)]
-            obstacles = {one.name: one.obstacle(cell.data, seconds_per_pair) for one in asked}
+            asked = [one for one in cell.contenders if peers or not one.package or one.name.startswith(OURS)]
+            obstacles = {one.name: one.obstacle(cell.n) for one in asked}
             running = [one for one in asked if not obstacles[one.name]]
             if question.in_memory:
-                rows += _memories(name, quick, cell, running, seconds_per_pair)
+                rows += _memories(question, quick, cell, running)
             elif running and running[0] is cell.contenders[0]:
                 calls = {}
                 for one in running:
                     if cell.few is not None:
                         one.prepare(cell.few)()
                     calls[one.name] = one.prepare(cell.data)
-                if question.check and (alike := {one.name: calls[one.name]() for one in running if one.same}):
-                    question.check(alike)
+                if question.tolerance:
+                    check_same({one.name: calls[one.name]() for one in running if one.same}, question.tolerance)
                 scales = {one.name: one.scale for one in running}
-                timed, taken = race(calls, QUICK if quick else question.pace, cell.size, cell.n, scales)
-                notes = {one.name: one.note(taken[one.name]) for one in running}
-                rows += [row if row.left_out else replace(row, note=notes[row.contender]) for row in timed]
-                # Not for the first, which is never left out.
-                lengths = {one.name: one.pairs(cell.data) for one in running[1:]}
-                seconds_per_pair |= {one: taken[one] / pairs for one, pairs in lengths.items() if pairs}
+                rows += race(calls, QUICK if quick else question.pace, cell.size, cell.n, scales)
             unit = "MB" if question.in_memory else "s"
             rows += [Row(cell.size, cell.n, one, unit=unit, note=why) for one, why in obstacles.items() if why]
     return rows
 
 
+def check_same(results: Mapping[str, Any], tolerance: float) -> None:
+    """Raise ArithmeticError if a result differs, relatively, from the first.
+
+    Results are means by metric, or a loss and its gradient, whose lengths are compared.
+    """
+    numbers: dict[str, dict[str, float]] = {}
+    for name, result in results.items():
+        means = result if isinstance(result, dict) else {"loss": result[0], "gradient": (result[1] ** 2).sum() ** 0.5}
+        numbers[name] = {what: float(value) for what, value in means.items()}
+        for what, value in numbers[name].items():
+            expected = next(iter(numbers.values()))[what]
+            if not abs(value - expected) <= tolerance * abs(expected):
+                raise ArithmeticError(f"{name}: found {value} as the {what}, expected {expected}")
+
+
 def race(
     calls: Mapping[str, Call], pace: Pace, size: str = "", n: int = 0, scales: Mapping[str, float] | None = None
-) -> tuple[list[Row], dict[str, float]]:
-    """Time calls in turns; the first is the reference of all ratios, and is never left out.
+) -> list[Row]:
+    """Time calls in turns; return their rows, with those that were too slow last.
 
-    Args:
-        scales: factors of the times of calls that do only a share of the work.
-
-    Returns:
-        The rows, with those of the calls that were too slow last, and the seconds of every call.
+    The first is the reference of all ratios, and is never left out. `scales` are factors of the times of calls that do
+    only a share of the work.
     """
     first, scales = next(iter(calls)), scales or {}
     # The second of two calls: the first compiles, fills caches and starts threads.
     warm = {name: [_seconds(call), _seconds(call)][1] for name, call in calls.items()}
-    slow = {name: seconds for name, seconds in warm.items() if seconds > LONGEST_CALL and name != first}
+    slow = [name for name, seconds in warm.items() if seconds > LONGEST_CALL and name != first]
     running = {name: call for name, call in calls.items() if name not in slow}
     round_seconds = sum(max(warm[name], pace.turn) for name in running)
     rounds = min(max(round(pace.seconds / round_seconds), pace.fewest), pace.most)
@@ -217,9 +214,8 @@ def race(
     rows = []
     for name in running:
         seconds, ratios = median(times[name] for times in taken), [times[name] / times[first] for times in taken]
-        rows.append(Row(size, n, name, seconds, "s", median(ratios), min(ratios), max(ratios), rounds))
-    seconds_of = {row.contender: row.value for row in rows} | slow
-    return rows + [Row(size, n, name, note=f"a call takes {slow[name]:.0f} s") for name in slow], seconds_of
+        rows.append(Row(size, n, name, seconds, "s", median(ratios), min(ratios), max(ratios)))
+    return rows + [Row(size, n, name, note=f"a call takes {warm[name]:.0f} s") for name in slow]
 
 
 def _turn(call: Call, turn: float) -> float:
@@ -238,31 +234,20 @@ def _seconds(call: Call) -> float:
     return result if isinstance(result, Elapsed) else time.perf_counter() - begin
 
 
-def _memories(
-    question: str, quick: bool, cell: Cell, running: Sequence[Contender], seconds_per_pair: dict[str, float]
-) -> list[Row]:
-    """Return what a step adds to the memory of a process of its own; who takes too long is left out from then on."""
+def _memories(question: Question, quick: bool, cell: Cell, running: Sequence[Contender]) -> list[Row]:
+    """Return what a step adds to the memory of a process of its own: one may keep memory that it has used."""
     rows = []
     for one in running:
         row = Row(cell.size, cell.n, one.name, unit="MB")
         try:
-            row = replace(row, value=memory_of(question, quick, cell.size, one.name) / 1e6, rounds=1)
-        except subprocess.TimeoutExpired:
-            row = replace(row, note=f"takes over {PATIENCE:.0f} s")
-            seconds_per_pair[one.name] = PATIENCE / max(one.pairs(cell.data), 1)
-        except subprocess.CalledProcessError as error:
-            row = replace(row, note=f"failed: {(error.stderr.strip() or 'killed').splitlines()[-1]}")
-        rows.append(row)
+            added = in_new_process(added_by, question, quick, cell.size, one.name, patience=PATIENCE)
+            rows.append(replace(row, value=added / 1e6))
+        except TimeoutError:
+            rows.append(replace(row, note=f"takes over {PATIENCE:.0f} s"))
+        except EOFError:
+            rows.append(replace(row, note="failed"))
     ours = max(next((row.value for row in rows if row.contender == OURS), float("nan")), 1.0)
     return [replace(row, **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), row.value / ours)) for row in rows]
-
-
-def memory_of(question: str, quick: bool, size: str, name: str) -> float:
-    """Return the bytes that a step adds to the peak memory of a new process: one may keep memory that it has used."""
-    command = [sys.executable, "-m", "benchmarks", "--only", question, "--memory-of", size, name]
-    command += ["--quick"] if quick else []
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True, cwd=ROOT)
-    return float(done.stdout)
 
 
 def added_by(question: Question, quick: bool, size: str, name: str) -> float:
@@ -271,6 +256,31 @@ def added_by(question: Question, quick: bool, size: str, name: str) -> float:
     (prepare,) = (one.prepare for one in cell.contenders if one.name == name)
     prepare(cell.few)()
     return added_peak(prepare(cell.data))
+
+
+def in_new_process(work: Callable[..., Any], *arguments: object, patience: float | None = None) -> Any:
+    """Return the result of work in a new process, which starts with this environment.
+
+    Raises:
+        TimeoutError: it takes longer than `patience` seconds, with its start.
+        EOFError: it fails, and has printed why, or is killed.
+    """
+    start = multiprocessing.get_context("spawn")
+    receiver, sender = start.Pipe(duplex=False)
+    process = start.Process(target=_send, args=(sender, work, *arguments))
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(patience):
+            raise TimeoutError
+        return receiver.recv()
+    finally:
+        process.kill()
+        process.join()
+
+
+def _send(sender: Connection, work: Callable[..., Any], *arguments: object) -> None:
+    sender.send(work(*arguments))
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -296,26 +306,24 @@ class Cost(NamedTuple):
         seconds, processor: elapsed and processor seconds, with its children.
         peak: its highest resident memory, in bytes.
         own: the same without the pages of mapped files, which the system drops when it needs memory.
-        largest: the highest resident memory of it and its children, and of the process that started it.
     """
 
     seconds: float
     processor: float
     peak: float
     own: float
-    largest: float
 
 
 def cost_of(command: Sequence[object], folder: Path | None = None, patience: float = float("inf")) -> Cost:
-    """Run a command in `folder`, by default the current one.
+    """Run a command of Python's `-m` in `folder`, by default the current one.
 
     Raises:
-        RuntimeError: it fails, or takes longer than `patience` seconds; then with what it printed, if it is not shown.
+        RuntimeError: it fails, or takes longer than `patience` seconds; with the end of what it printed.
     """
     words, begin, in_time = [str(word) for word in command], time.monotonic(), True
     memory = dict.fromkeys(_WATCHED, 0.0)
     with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(words, cwd=folder, **({"stdout": log, "stderr": log} if folder else {}))
+        process = subprocess.Popen([sys.executable, "-m", *words], cwd=folder, stdout=log, stderr=log)
         while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
             if time.monotonic() > begin + patience:
                 in_time = False
@@ -326,27 +334,21 @@ def cost_of(command: Sequence[object], folder: Path | None = None, patience: flo
         if process.returncode or not in_time:
             log.seek(0)
             what = f"ended with {process.returncode}" if in_time else f"took more than {patience:.0f} seconds"
-            shown = " ".join(words).removeprefix(f"{sys.executable} -m ")
-            raise RuntimeError(f"{shown} {what}\n{log.read()[-2000:]}")
-    # The last in kilobytes on Linux.
-    processor, largest = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
-    return Cost(time.monotonic() - begin, processor, *memory.values(), largest)
+            raise RuntimeError(f"{' '.join(words)} {what}\n{log.read()[-2000:]}")
+    return Cost(time.monotonic() - begin, usage.ru_utime + usage.ru_stime, *memory.values())
 
 
 def added_peak(step: Callable[[], object]) -> float:
     """Return the bytes that a step adds to the process' peak memory."""
-    # On Linux the peak can be reset; elsewhere it counts from the start.
-    if (marks := Path("/proc/self/clear_refs")).exists():
-        marks.write_text("5", encoding="ascii")
+    # This resets the peak.
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = _memory("VmRSS")
     step()
     return _memory("VmHWM") - before
 
 
 def _memory(key: str, pid: int | str = "self") -> float:
-    """Return what the system says of a process' memory, in bytes; 0 if the process has ended."""
-    if pid == "self" and not Path("/proc").exists():
-        return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    """Return what Linux says of a process' memory, in bytes; 0 if the process has ended."""
     # Not ru_maxrss, which a process inherits from its parent.
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
@@ -357,9 +359,8 @@ def _memory(key: str, pid: int | str = "self") -> float:
 
 def describe(threads: int) -> str:
     """Return processor, threads and versions as one line."""
-    cpus = Path("/proc/cpuinfo")
-    name = re.search(r"^model name\s*:\s*(.+)$", cpus.read_text("utf-8") if cpus.exists() else "", re.MULTILINE)
-    processor = name[1].strip() if name else platform.processor() or platform.machine()
+    name = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
+    processor = name[1].strip() if name else platform.machine()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{processor}, {threads} threads, {platform.system()}; {python}, {versions()}"
 

@@ -28,112 +28,103 @@ from benchmarks.runner import ROOT, Cost, cost_of
 SIZES = (1_000, 3_000, 10_000)
 EMPTY, MINUTES = 1_000, 10
 """The largest number of empty jobs, and the time limit of each measurement."""
-SOURCE = "synthetic-movielens"
-BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")
-_ROWS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
-WORKFLOW: str = _ROWS["workflow"]
-WAYS: Mapping[str, Mapping[str, Any]] = _ROWS["ways"]
-"""Way of submission -> the changes of the profile; None removes a setting."""
+ROWS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+"""The keys of the study that do not depend on the number of jobs, the workflow, and the ways of submission."""
 COLUMNS = ("jobs", "measurement", "seconds", "processor seconds", "ms/job", "peak MB")
 OF_SLURM = ("way", "jobs", "whole s", "s/training", "on a node", "idle node", "before first", "after last")
+"""Seconds of a training are those of the sweep, of its job on a node with its GPU, and of an idle node between jobs."""
 SUBMITTED = 300
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure all sizes or ways of submission, and print a growing table; return 2 if no scheduler can be started."""
-    chosen = asked("benchmarks.sweep", __doc__, arguments, slurm=WAYS)
+    chosen = asked("benchmarks.sweep", __doc__, arguments, slurm=ROWS["ways"])
     print(f"load average before: {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n")
+    columns, rows = COLUMNS, (row for jobs in chosen.jobs or SIZES for row in measured(jobs))
     if chosen.slurm is not None:
-        return _submit(chosen.slurm or [*WAYS], (chosen.jobs or [SUBMITTED])[0])
-    print(table(COLUMNS, ()))
-    for jobs in chosen.jobs or SIZES:
-        for name, cost in measured(jobs):
-            seconds = [f"{cost.seconds:.1f}", f"{cost.processor:.1f}", f"{1000 * cost.processor / jobs:.1f}"]
-            print(f"| {' | '.join([f'{jobs:,}', name, *seconds, f'{cost.largest / 2**20:.0f}'])} |", flush=True)
+        sys.path.append(str(ROOT / "tests/cluster"))
+        from scheduler import missing
+
+        if reason := missing():
+            print(f"sweep: {reason}", file=sys.stderr)
+            return 2
+        jobs = (chosen.jobs or [SUBMITTED])[0]
+        columns, rows = OF_SLURM, (scheduled(way, jobs) for way in chosen.slurm or ROWS["ways"])
+    print(table(columns, ()))
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
     return 0
 
 
-def measured(jobs: int) -> Iterator[tuple[str, Cost]]:
-    """Yield the measurements of a sweep of `jobs` training jobs."""
+def measured(jobs: int) -> Iterator[list[str]]:
+    """Yield the rows of a sweep of `jobs` training jobs."""
     with tempfile.TemporaryDirectory(prefix="sweep-") as name:
         folder = Path(name)
         (folder / "sweep.yaml").write_text(yaml.safe_dump(configuration(jobs, folder)), encoding="utf-8")
+        (folder / "Snakefile").write_text(ROWS["workflow"].replace("JOBS", str(jobs)), encoding="utf-8")
         plan = ["-n", "--quiet", "all", "--configfile", str(folder / "sweep.yaml"), "--replace-workflow-config"]
-        tenth = ["--batch", "collect_experiments=1/10", "--", "collect_experiments"]
-        yield "plan", snakemake(plan, ROOT)
-        yield "plan of a tenth", snakemake([*plan, *tenth], ROOT)
+        tenth = [*plan, "--batch", "collect_experiments=1/10", "--", "collect_experiments"]
+        runs = {"plan": (plan, ROOT), "plan of a tenth": (tenth, ROOT)}
         if jobs <= EMPTY:
-            (folder / "Snakefile").write_text(WORKFLOW.replace("JOBS", str(jobs)), encoding="utf-8")
-            yield "empty jobs", snakemake(["--quiet", "all", "--scheduler", "greedy"], folder)
+            runs["empty jobs"] = ["--quiet", "all", "--scheduler", "greedy"], folder
+        for title, run in runs.items():
+            cost = snakemake(*run)
+            seconds = [f"{cost.seconds:.1f}", f"{cost.processor:.1f}", f"{1000 * cost.processor / jobs:.1f}"]
+            yield [f"{jobs:,}", title, *seconds, f"{cost.peak / 2**20:.0f}"]
 
 
 def configuration(jobs: int, folder: Path) -> dict[str, Any]:
     """Return the configuration of an experiment of `jobs` training jobs: learning rates with all boundings."""
     demo: Mapping[str, Any] = yaml.safe_load((ROOT / "profiles/demo/study.yaml").read_text("utf-8"))
-    rates = -(-jobs // len(BOUNDINGS))
+    study: Mapping[str, Any] = ROWS["study"]
+    (source,), sweep = study["datasets"], study["experiments"]["sweep"]
+    rates = -(-jobs // len(sweep["boundings"]))
     variants = {f"r{place:05d}": {"learning_rate": round(1e-3 + place * 1e-6, 6)} for place in range(rates)}
-    sweep = {"datasets": [f"{SOURCE}-nsr1"], "losses": ["nDCG"], "boundings": list(BOUNDINGS), "folds": [1]}
     return {
         **{key: demo[key] for key in ("interactions", "folds", "temperature", "distributions")},
-        **_ROWS["study"],
+        **study,
         "pathvars": {name: str(folder / name) for name in ("data", "results", "logs")},
-        "datasets": [SOURCE],
-        "training": {SOURCE: demo["training"][SOURCE]},
-        "experiments": {"sweep": {**sweep, "seeds": [0], "variants": variants}},
+        "training": {source: demo["training"][source]},
+        "experiments": {"sweep": {**sweep, "variants": variants}},
     }
 
 
 def snakemake(flags: Sequence[str], folder: Path, seconds: float = 60 * MINUTES) -> Cost:
     """Run snakemake with these flags in `folder`; RuntimeError if it fails, or takes longer than `seconds`."""
-    return cost_of([sys.executable, "-m", "snakemake", "--cores", "1", *flags], folder, seconds)
+    return cost_of(["snakemake", "--cores", "1", *flags], folder, seconds)
 
 
-def _submit(ways: Sequence[str], jobs: int) -> int:
-    sys.path.append(str(ROOT / "tests/cluster"))
-    from scheduler import Scheduler, missing
+def scheduled(way: str, jobs: int) -> list[str]:
+    """Submit one sweep in this way, to a new scheduler without another's queue or accounts, and return its row."""
+    from scheduler import Scheduler, clean
 
-    if reason := missing():
-        print(f"sweep: {reason}", file=sys.stderr)
-        return 2
-    print("Seconds of a job on a node, with its GPU, and of an idle node between jobs; the others are of the sweep.\n")
-    print(table(OF_SLURM, ()))
-    for way in ways:
-        # A new scheduler for each way: none inherits the queue or the accounts of another.
-        with tempfile.TemporaryDirectory(prefix="sweep-") as folder, Scheduler(Path(folder, "slurm")) as scheduler:
-            print(f"| {' | '.join(scheduled(scheduler, Path(folder, 'study'), way, jobs))} |", flush=True)
-    return 0
-
-
-def scheduled(scheduler: Any, folder: Path, way: str, jobs: int) -> list[str]:
-    """Run one sweep in `folder`, and return its row."""
-    from scheduler import clean
-
-    profile = folder / "profile"
-    profile.mkdir(parents=True)
     settings = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text("utf-8"))
-    settings |= {"slurm-init-seconds-before-status-checks": 1, "latency-wait": 5, "retries": 0, **WAYS[way]}
+    settings |= {"slurm-init-seconds-before-status-checks": 1, "latency-wait": 5, "retries": 0, **ROWS["ways"][way]}
     of_train = {"device": "cpu", "mem_mb": 500, "runtime": 10}
     settings["set-resources"] = {"train": settings["set-resources"]["train"] | of_train}
     settings = {name: value for name, value in settings.items() if value is not None}
-    (profile / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    (folder / "Snakefile").write_text(WORKFLOW.replace("JOBS", str(jobs)), encoding="utf-8")
-    command = [sys.executable, "-m", "snakemake", "--workflow-profile", "profile"]
-    began = time.time()
-    with (folder / "log").open("wb") as log:
-        streams = {"stdout": log, "stderr": subprocess.STDOUT}
-        done = subprocess.run(scheduler.command(command), cwd=folder, env=clean(os.environ), check=False, **streams)
-    ended = time.time()
-    made = len(list(folder.glob("made/*")))
-    if done.returncode != 0 or made != jobs:
-        raise RuntimeError(f"{way}: {made} of {jobs}\n{(folder / 'log').read_text('utf-8')[-3000:]}")
-    listed = scheduler.ask("sacct", "-X", "-n", "-P", "-o", "State,Start,End")
+    with tempfile.TemporaryDirectory(prefix="sweep-") as name, Scheduler(Path(name, "slurm")) as scheduler:
+        folder = Path(name, "study")
+        (folder / "profile").mkdir(parents=True)
+        (folder / "profile/config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+        (folder / "Snakefile").write_text(ROWS["workflow"].replace("JOBS", str(jobs)), encoding="utf-8")
+        command = scheduler.command([sys.executable, "-m", "snakemake", "--workflow-profile", "profile"])
+        began = time.time()
+        with (folder / "log").open("wb") as log:
+            streams = {"stdout": log, "stderr": subprocess.STDOUT}
+            done = subprocess.run(command, cwd=folder, env=clean(os.environ), check=False, **streams)
+        ended, made = time.time(), len(list(folder.glob("made/*")))
+        if done.returncode != 0 or made != jobs:
+            raise RuntimeError(f"{way}: {made} of {jobs}\n{(folder / 'log').read_text('utf-8')[-3000:]}")
+        listed = scheduler.ask("sacct", "-X", "-n", "-P", "-o", "State,Start,End")
+        nodes = len(scheduler.nodes)
     lines = [line.split("|") for line in listed.splitlines()]
     if {state for state, *_ in lines} != {"COMPLETED"}:
         raise RuntimeError(f"not all jobs were completed:\n{listed}")
     starts, ends = ([datetime.fromisoformat(line[place]).timestamp() for line in lines] for place in (1, 2))
     first, last, held = min(starts), max(ends), sum(ends) - sum(starts)
     # For which nodes had no job between the first start and the last end.
-    idle = len(scheduler.nodes) * (last - first) - held
+    idle = nodes * (last - first) - held
     per_job = [f"{seconds / jobs:.2f}" for seconds in (ended - began, held, idle)]
     # Before the first: building the graph, and submitting; after the last: querying its state.
     return [way, str(len(lines)), f"{ended - began:.0f}", *per_job, f"{first - began:.0f}", f"{ended - last:.0f}"]

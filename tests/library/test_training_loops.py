@@ -17,6 +17,7 @@ import torch
 
 import rankbound as rb
 from benchmarks import coming_from
+from benchmarks.page import around
 from tests.library.conftest import Program
 from tests.library.pages import blocks, follow, programs, text_of
 
@@ -234,13 +235,13 @@ def test_texts_that_replace_others_and_comments_beside_values_are_true() -> None
 @pytest.mark.parametrize("tool", coming_from.OF)
 def test_the_numbers_of_a_tool_that_is_not_installed_here_are_ours(tool: str) -> None:
     """Theirs are stored by a command, which the page names; ours are computed again."""
-    begin, end = coming_from.marks(tool)
+    begin, end = around(f"benchmarks.coming_from --only {tool}")
     written = text_of("coming_from.md").partition(begin)[2].partition(end)[0]
     rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in written.splitlines() if "| `" in line]
     assert re.search(r"With \w+ \d", written)
-    assert [row[0] for row in rows] == list(coming_from.OF[tool][1])
+    assert [row[0] for row in rows] == list(coming_from.OF[tool])
     for theirs, value, here, same in rows:
-        text, computed = coming_from.ours(tool, theirs, coming_from.lists(coming_from.OF[tool][1][theirs]))
+        text, computed = coming_from.ours(tool, theirs, coming_from.lists(coming_from.OF[tool][theirs]))
         assert text == here
         assert computed == pytest.approx(float(same), abs=1e-8)
         assert float(value) == pytest.approx(float(same), abs=1e-7)

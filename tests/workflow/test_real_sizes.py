@@ -4,6 +4,7 @@ import re
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import yaml
 from project import Project
 
 from benchmarks import data
-from benchmarks.data import EDITIONS, MQ2008, JudgedSet, sizes_of, write_queries
+from benchmarks.data import EDITIONS, MQ2008, JudgedSet, sizes_of, write_parts
 
 pytestmark = pytest.mark.long
 
@@ -28,8 +29,8 @@ FACTORS = {
 FOLDS = 5
 
 # The training and the test file of LightGBM's example of lambdarank; the shares of its labels are about these.
-LIGHTGBM_TRAIN = JudgedSet(201, 3_005, 300, (40, 32, 20, 6, 2), dense=0.25, zeros=False, query_ids=False)
-LIGHTGBM_TEST = JudgedSet(50, 768, 300, LIGHTGBM_TRAIN.labels, dense=0.25, zeros=False, query_ids=False)
+LIGHTGBM_TRAIN = JudgedSet(201, 3_005, 300, (40, 32, 20, 6, 2), dense=0.25)
+LIGHTGBM_TEST = JudgedSet(50, 768, 300, LIGHTGBM_TRAIN.labels, dense=0.25)
 
 USERS, ARTICLES, PAIRS, TEST_PAIRS, SPLITS = 2_465, 16_980, 157_527, 31_457, 3
 """Of CiteULike-a with the splits of Li, Urbano and Hanjalic, and its users' fewest articles."""
@@ -44,13 +45,10 @@ SEARCHES, RESULTS, COLUMNS = 2_000, 100_000, 20
 
 def letor_folders(folder: Path) -> Path:
     """Write Fold1 .. Fold5 with train.txt, vali.txt and test.txt, each row into five of the files."""
-    random, parts = np.random.default_rng(0), []
-    sizes = sizes_of(random, MQ2008.topics, MQ2008.rows, MQ2008.spread)
-    for queries in np.array_split(np.arange(MQ2008.topics), FOLDS):
-        with (folder / "part").open("w+b") as file:
-            write_queries(file, random, MQ2008, queries, sizes)
-        parts.append((folder / "part").read_bytes())
-    (folder / "part").unlink()
+    paths = list(write_parts(folder, MQ2008, parts=FOLDS))
+    parts = [path.read_bytes() for path in paths]
+    for path in paths:
+        path.unlink()
     for fold in range(FOLDS):
         turned = [*parts[fold:], *parts[:fold]]
         (folder / f"Fold{fold + 1}").mkdir()
@@ -62,10 +60,11 @@ def letor_folders(folder: Path) -> Path:
 def grouped_text(folder: Path) -> Path:
     """Write rank.train and rank.test, sparse and without query ids, each with a file of group sizes beside it."""
     for name, judged in {"rank.train": LIGHTGBM_TRAIN, "rank.test": LIGHTGBM_TEST}.items():
-        random = np.random.default_rng(judged.rows)
-        sizes = sizes_of(random, judged.topics, judged.rows, judged.spread)
-        with (folder / name).open("wb") as file:
-            write_queries(file, random, judged, np.arange(judged.topics), sizes)
+        (path,) = write_parts(folder, judged, parts=1)
+        text = path.read_text()
+        path.unlink()
+        sizes = [len([*rows]) for _, rows in groupby(re.findall(r"qid:\d+", text))]
+        (folder / name).write_text(re.sub(r" (qid:\d+|\d+:0(\.0+)?)(?= )", "", text))
         (folder / f"{name}.query").write_text("".join(f"{size}\n" for size in sizes))
     return folder
 

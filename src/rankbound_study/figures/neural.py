@@ -304,7 +304,7 @@ def near_duplicates(files: StudyFiles) -> Any:
     """Draw a row of pairs per stretch of distances; titles are black where pairs are grouped, else coloured."""
     if files.images is None:
         return style.remark(f"No faces to draw.\n{neural.what_is_missing(neural.TABLES[1])}")
-    from rankbound_study.data.faces import THRESHOLD, example_pairs, perceptual_hashes
+    from rankbound_study.data.faces import THRESHOLD, close_pairs, perceptual_hashes
 
     # Of 256 bits; the last two stretches lie beyond the threshold.
     stretches = (range(31), range(31, 47), range(47, THRESHOLD + 1), range(THRESHOLD + 1, 61), range(61, 65))
@@ -312,8 +312,11 @@ def near_duplicates(files: StudyFiles) -> Any:
     for table in read_row_groups(files.images, "images", ["pixels"]):
         bytes_of_rows = np.frombuffer(b"".join(table.column("pixels").to_pylist()), np.uint8)
         hashes.append(perceptual_hashes(bytes_of_rows.reshape(len(table), *faces.shape)))
-    examples = example_pairs(np.concatenate(hashes), range(stretches[-1].stop), per_distance=2)
-    chosen, across = [], 4
+    close, apart = close_pairs(np.concatenate(hashes), stretches[-1].stop - 1)
+    random, examples, chosen, across = np.random.default_rng(0), [], [], 4
+    for distance in range(stretches[-1].stop):
+        two = np.sort(random.permutation(np.flatnonzero(apart == distance))[:2])
+        examples += [(distance, *pair) for pair in close[two].tolist()]
     for stretch in stretches:
         # Spread evenly, nearest first.
         pairs = [pair for pair in examples if pair[0] in stretch]
