@@ -21,7 +21,7 @@ FOLDER = "gallery"
 """The folder of the drawings, beside the pages."""
 EVIDENCE = "evidence.parquet"
 """The file of released evidence in a folder of results."""
-OF_EVIDENCE = (*paper.FIGURE_NAMES, *(f"figure_5_{number}" for number in range(2, 11)))
+OF_EVIDENCE = (*paper.FIGURES, *(f"figure_5_{number}" for number in range(2, 11)))
 """The figures that evidence draws as the study does: of the judging metrics, at the selected epoch."""
 PICTURES = "It contains pictures of a data set, whose terms forbid showing them here"
 

@@ -59,7 +59,7 @@ def page(content: Document, missing: Sequence[str], absent: Sequence[str]) -> st
     """Return the page: the report's first words, so that the search finds them, and the figures and tables it lacks."""
     sections = {section.anchor: section for section in content.sections}
     code = [block for block in sections["provenance"].blocks if isinstance(block, TableBlock) and block.name == CODE]
-    made = {"code": blocks.texts("", code, "").markdown.strip() if code else "", "manifest": MANIFEST}
+    made = {"code": blocks.texts("", code, "")[".md"].strip() if code else "", "manifest": MANIFEST}
     lacks = {"missing": {name: figures.title(name) for name in missing}, "absent": absent}
     return filled(f"{NAME}.md", report=content, sections=sections, synthetic=render.SYNTHETIC, **made, **lacks)
 

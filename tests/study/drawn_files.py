@@ -27,7 +27,7 @@ def made_table(name: str, files: Any, folder: Path, **options: Any) -> tuple[pl.
     made = tables.make(name, StudyFiles(**given), options)
     made.write(folder, name)
     assert list(tables.table_specs()[name].shown(name, folder))
-    return made.table, made.texts.markdown.replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    return made.table, made.beside[".md"].replace("\N{NO-BREAK SPACE}", " ").splitlines()
 
 
 def contents(folder: Path) -> dict[str, bytes]:

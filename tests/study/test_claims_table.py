@@ -22,7 +22,7 @@ from rankbound_study.cli import main
 from rankbound_study.report import claims, document
 from rankbound_study.report.blocks import Document, Finding, Paragraph, TableBlock, escaped
 from rankbound_study.report.claims import Claims, estimate
-from rankbound_study.report.numbers import signed, with_minus_signs
+from rankbound_study.report.numbers import signed, with_minus
 from rankbound_study.results.neural import AS_PRINTED, TABLES, data_set_title
 
 CLAIMS = registry.claims()
@@ -114,8 +114,8 @@ def test_numbers_are_short_and_texts_cannot_break_the_forms() -> None:
     table = verdicts.frame(
         [(claim, verdicts.Ruling(verdicts.REFUTED, reason=r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))]
     )
-    assert r"a \| b & c_d" in claims.texts(table).markdown
-    assert r"a | b \& c\_d 100\%" in claims.texts(table).latex
+    assert r"a \| b & c_d" in claims.texts(table)[".md"]
+    assert r"a | b \& c\_d 100\%" in claims.texts(table)[".tex"]
     assert escaped("\\") == r"\textbackslash{}"
     assert claims.estimate(table.row(0, named=True)) == "0.1 [0.05, 0.15]"
 
@@ -359,7 +359,7 @@ def _complaints(
     # A text with a claim's number has its verdict and its reason with all numbers; beside these no text judges.
     rest = one.text
     for name in dict.fromkeys(found for found in CLAIM.findall(one.text) if found in claims):
-        row, reason = claims[name], with_minus_signs(claims[name]["reason"])
+        row, reason = claims[name], with_minus(claims[name]["reason"])
         quotation = f"Claim {name}, {row['verdict']}: {reason}"
         of_table = f"{name} {row['claim']} {row['verdict']} {reason}"
         has_row = one.text.startswith(of_table) and estimate(row) in one.text

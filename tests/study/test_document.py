@@ -19,18 +19,17 @@ from planted import write_runs
 
 from rankbound.errors import DataError
 from rankbound_study import figures
-from rankbound_study.claims.worked import WORKED_TABLES, worked_table
 from rankbound_study.cli import main
 from rankbound_study.figures import style
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
 from rankbound_study.report import document, render
 from rankbound_study.report.blocks import Cell, Document, Finding, ReportSection, TableBlock
 from rankbound_study.report.claims import Claims
-from rankbound_study.report.content import Figures, table_blocks
+from rankbound_study.report.content import Figures
 from rankbound_study.report.findings import Bounded
 from rankbound_study.report.render import drawn_svg, inline_svg
 from rankbound_study.report.tables import make
-from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
+from rankbound_study.report.tables.table_5_1 import table_5_1
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.study_files import StudyFiles
 from tests.library.refusals import problems
@@ -153,7 +152,7 @@ def test_findings_follow_the_numbers(tmp_path: Path) -> None:
     table = table_5_1(write_runs(tmp_path / "runs.parquet", topics=10), RunsChoice())
 
     def found(changed: pl.DataFrame) -> list[Finding]:
-        return list(Bounded(tmp_path, changed, summarise(changed), changed.clear(), None).findings(Claims(None)))
+        return list(Bounded(tmp_path, changed, changed.clear()).findings(Claims()))
 
     first, *others = found(table)
     assert first.headline.startswith("Plain popularity scores above every trained model in ")
@@ -178,16 +177,6 @@ def test_texts_of_data_are_no_markup_and_commands_are_code(results: Path, tmp_pa
     text = render.html(of_section(text="See `rankbound <verb>`: 95 % of label ≥ 1."), results)
     assert "<p>See <code>rankbound &lt;verb&gt;</code>: 95\N{NO-BREAK SPACE}% of label" in text
     assert "label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1.</p>" in text
-
-
-def test_worked_tables_can_be_read_back(tmp_path: Path) -> None:
-    """Also one whose lists have names that look like numbers: 9.3."""
-    for name in WORKED_TABLES:
-        (tmp_path / f"{name}.csv").write_text(worked_table(name).write_csv(), encoding="utf-8")
-    blocks = list(table_blocks("worked", tmp_path))
-    for name, block in zip(WORKED_TABLES, blocks, strict=True):
-        assert [row[0].text for row in block.rows] == worked_table(name)["part"].to_list()
-        assert all(isinstance(cell.text, str) for row in block.rows for cell in row)
 
 
 def test_what_is_missing_or_not_as_it_was_recorded_is_refused(results: Path, tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def test_the_steps_make_tables_figures_and_a_section(instances: Instances, tmp_p
     for figure in ("figure_law", "figure_weight_powers"):
         (tmp_path / "figures").mkdir(exist_ok=True)
         assert main(["figure", figure, "--law", *csv, "--out", str(tmp_path / "figures" / f"{figure}.svg")]) == 0
-    (section,) = further_sections(tables, Figures(tmp_path), ["law"], synthetic=False)
+    (section,) = further_sections(tables, Figures(tmp_path), "law")
     names = [block.name for block in section.blocks]
     assert names[:2] == ["figure_law", "figure_weight_powers"]
     assert {"Predictions", "Lines through the cells", "The law of list weights", "List weights of bounds"} < set(names)

@@ -404,7 +404,7 @@ def test_costs_are_those_of_the_records(results: Path) -> None:
     board = Leaderboard.read(results / "tables", cast(Any, SimpleNamespace(steps=steps)))
     first = next(board.findings())
     assert "Training all of them took 3.4 minutes of a processor, the best one 3.2 seconds." in first.detail
-    (section, _) = board.sections(results, Figures(results), synthetic=False)
+    (section, _) = board.sections(results, Figures(results))
     block = section.blocks[0]
     assert [row[-1].text for row in block.rows] == ["3.2", "2.0", "200.0", "–", "–", "–"]
 

@@ -24,11 +24,11 @@ from rankbound_study.claims.methods import trends
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.figures import formulas, style
 from rankbound_study.figures import neural as pictures
+from rankbound_study.report.blocks import TableFiles
 from rankbound_study.report.numbers import signed
 from rankbound_study.report.render import inline_svg
 from rankbound_study.report.sections import Results, facts, read_results
 from rankbound_study.report.tables import neural
-from rankbound_study.report.tables.neural import NeuralTable, neural_table
 from rankbound_study.results import neural as readers
 from rankbound_study.results.study_files import StudyFiles
 from rankbound_study.templates import template
@@ -44,18 +44,24 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return write_study(tmp_path_factory.mktemp("study"))
 
 
-@pytest.fixture(scope="module")
-def queries(study: Evidence) -> NeuralTable:
-    return neural_table(QUERIES, study.runs, study.epochs)
+def made_of(
+    about: readers.Printed, runs: Path, epochs: Path, predictions: tuple[Path, ...] = (), images: Path | None = None
+) -> TableFiles:
+    return neural.make_neural(about.name, StudyFiles(runs, epochs, predictions=tuple(predictions), images=images))
 
 
 @pytest.fixture(scope="module")
-def pixels(study: Evidence) -> NeuralTable:
-    return neural_table(PIXELS, study.runs, study.epochs, study.predictions, study.images)
+def queries(study: Evidence) -> TableFiles:
+    return made_of(QUERIES, study.runs, study.epochs)
 
 
-def cell(table: NeuralTable, method: str, metric: str) -> dict[str, Any]:
-    return table.scores.filter(pl.col("method") == method, pl.col("metric") == metric).row(0, named=True)
+@pytest.fixture(scope="module")
+def pixels(study: Evidence) -> TableFiles:
+    return made_of(PIXELS, study.runs, study.epochs, study.predictions, study.images)
+
+
+def cell(table: TableFiles, method: str, metric: str) -> dict[str, Any]:
+    return table.table.filter(pl.col("method") == method, pl.col("metric") == metric).row(0, named=True)
 
 
 @pytest.fixture
@@ -72,16 +78,16 @@ def with_runs(study: Evidence, tmp_path: Path) -> Callable[[Callable[[pl.DataFra
 # Table 1
 
 
-def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable, study: Evidence, with_runs: Any) -> None:
+def test_every_printed_method_has_a_row_beside_its_score(queries: TableFiles, study: Evidence, with_runs: Any) -> None:
     printed = readers.printed_scores(QUERIES)
     assert printed["method"].to_list() == list(WEB)
-    rows = queries.scores.filter(pl.col("metric") == "nDCG@10")
+    rows = queries.table.filter(pl.col("metric") == "nDCG@10")
     beside = rows.filter(pl.col("printed").is_not_null()).select("method", "printed")
     assert dict(beside.rows()) == dict(printed.select("method", "printed").rows())
     assert rows["method"].to_list()[-2:] == ["oracle", "random"]
     # One that is not printed stands with its family.
     other = with_runs(lambda runs: runs.with_columns(pl.col("model").replace("Rank-LR", "Rank-new")))
-    families = neural_table(QUERIES, other, study.epochs).scores["family"].rle().struct["value"].to_list()
+    families = made_of(QUERIES, other, study.epochs).table["family"].rle().struct["value"].to_list()
     assert families == ["rank", "classification", "control"]
     config = yaml.safe_load(Path(__file__).parents[2].joinpath("config.yaml").read_text("utf-8"))
     assert set(printed["method"]) <= set(config["comparisons"]["web-queries"]["methods"])
@@ -98,11 +104,11 @@ def test_all_are_compared_with_the_best_by_validation(best_by_validation: str, s
     picked = (pl.col("model") == best_by_validation) & (pl.col("part") == "validation")
     score = pl.when(picked).then(0.99).otherwise("nDCG@10").alias("nDCG@10")
     pl.read_parquet(study.epochs).with_columns(score).write_parquet(tmp_path / "epochs.parquet")
-    queries = neural_table(QUERIES, study.runs, tmp_path / "epochs.parquet")
-    trained = queries.scores.filter(pl.col("metric") == "nDCG@10", pl.col("family") != "control")
+    queries = made_of(QUERIES, study.runs, tmp_path / "epochs.parquet")
+    trained = queries.table.filter(pl.col("metric") == "nDCG@10", pl.col("family") != "control")
     assert trained.sort("ours")["method"].to_list()[:: len(trained) - 1] == ["Class-LR", "LambdaMART"]
     best = cell(queries, best_by_validation, "nDCG@10")
-    (block,) = neural.score_blocks(queries.scores, QUERIES)
+    (block,) = neural.score_blocks(queries.table, QUERIES)
     assert [method.text for _, method, *_ in block.rows if method.strong] == [best_by_validation]
     assert best["p_value"] is None
     others = trained.filter(pl.col("method") != best_by_validation)
@@ -114,7 +120,7 @@ def test_all_are_compared_with_the_best_by_validation(best_by_validation: str, s
 MOVED = pl.col("options").str.replace("}", ', "shift": 0.2}', literal=True)
 
 
-def test_other_epochs_and_moved_pictures_are_in_no_table(queries: NeuralTable, study: Evidence, with_runs: Any) -> None:
+def test_other_epochs_and_moved_pictures_are_in_no_table(queries: TableFiles, study: Evidence, with_runs: Any) -> None:
     """Only the epoch that validation picked counts; a data set with moved pictures alone has printed scores alone."""
 
     def mixed(runs: pl.DataFrame) -> pl.DataFrame:
@@ -130,30 +136,30 @@ def test_other_epochs_and_moved_pictures_are_in_no_table(queries: NeuralTable, s
         return found.with_columns(options, pl.lit("neural").alias("study"))
 
     path = with_runs(mixed)
-    assert neural_table(QUERIES, path, study.epochs).scores.equals(queries.scores)
+    assert made_of(QUERIES, path, study.epochs).table.equals(queries.table)
     assert readers.read_runs(path, PIXELS, []).equals(readers.read_runs(study.runs, PIXELS, []))
     by_features = [readers.read_runs_by_features(one, PIXELS, 30_000) for one in (path, study.runs)]
     assert by_features[0].equals(by_features[1])
-    assert neural_table(PIXELS, with_runs(of_faces), study.epochs).scores["ours"].count() == 0
+    assert made_of(PIXELS, with_runs(of_faces), study.epochs).table["ours"].count() == 0
     with pytest.raises(DataError, match=r"column 'nDCG@10' is missing"):
-        neural_table(QUERIES, with_runs(lambda runs: runs.drop("nDCG@10")), study.epochs)
+        made_of(QUERIES, with_runs(lambda runs: runs.drop("nDCG@10")), study.epochs)
 
 
 # Tables 2 and 3
 
 
-def test_accuracy_by_scores_is_that_of_the_runs_and_is_split_by_age_gap(pixels: NeuralTable, study: Evidence) -> None:
+def test_accuracy_by_scores_is_that_of_the_runs_and_is_split_by_age_gap(pixels: TableFiles, study: Evidence) -> None:
     runs = pl.read_parquet(study.runs).filter(pl.col("dataset") == "aaf", pl.col("loss") != "none")
     wanted = dict(runs.group_by("model").agg(pl.col("PairAccuracy").mean()).rows())
     assert set(wanted) == set(AGES)
     assert {method: cell(pixels, method, "PairAccuracy")["ours"] for method in wanted} == pytest.approx(wanted)
     pairs = readers.read_pairs(study.predictions, study.images).filter(pl.col("method") == "RankNet")
-    gaps = pixels.gaps.filter(pl.col("method") == "RankNet")
+    gaps = pixels.beside["_by_age_gap.csv"].filter(pl.col("method") == "RankNet")
     assert gaps["n"].sum() == len(pairs)
     assert (gaps["accuracy"] * gaps["n"]).sum() == pytest.approx(pairs["PairAccuracy"].sum())
 
 
-def test_readings_of_classifiers_and_fits_of_regressions_follow_scores(pixels: NeuralTable, tmp_path: Path) -> None:
+def test_readings_of_classifiers_and_fits_of_regressions_follow_scores(pixels: TableFiles, tmp_path: Path) -> None:
     """Both labels right is what gives numbers below one half; R^2 is of the distinct faces."""
     _, ages = write_images(tmp_path / "images.parquet")
     pairs = draw_pairs(ages)
@@ -171,17 +177,17 @@ def test_readings_of_classifiers_and_fits_of_regressions_follow_scores(pixels: N
             wanted = 1 - missed / ((ages[faces] - ages[faces].mean()) ** 2).sum()
             found = cell(pixels, method, "R2")
             assert (found["ours"], found["n"]) == (pytest.approx(wanted, abs=1e-6), len(faces))
-    assert "BothRight" not in pixels.scores.filter(pl.col("family") == "rank")["metric"].to_list()
+    assert "BothRight" not in pixels.table.filter(pl.col("family") == "rank")["metric"].to_list()
 
 
 def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
     made = write_study(tmp_path, web="synthetic-mq2008-label1", faces="synthetic-aaf")
     for about in (QUERIES, PIXELS):
-        table = neural_table(about, made.runs, made.epochs, made.predictions if about.of_faces else (), made.images)
-        assert table.scores["printed"].null_count() == len(table.scores)
-        assert table.scores["ours"].null_count() == 0
-        assert "synthetic" in neural.texts(table.scores, about).markdown.lower()
-        assert list(facts([Results(about, table.scores, table.comparisons)])) == []
+        table = made_of(about, made.runs, made.epochs, made.predictions if about.of_faces else (), made.images)
+        assert table.table["printed"].null_count() == len(table.table)
+        assert table.table["ours"].null_count() == 0
+        assert "synthetic" in table.beside[".md"].lower()
+        assert list(facts([Results(about, table.table, table.beside["_comparisons.csv"])])) == []
 
 
 def test_shares_are_even_at_one_half_and_only_pairs_of_two_ages_are_read(study: Evidence, tmp_path: Path) -> None:
@@ -210,20 +216,20 @@ def test_shares_are_even_at_one_half_and_only_pairs_of_two_ages_are_read(study: 
 # Layout, names, facts
 
 
-def test_data_sets_have_tables_and_methods_without_runs_printed_scores(pixels: NeuralTable, study: Evidence) -> None:
+def test_data_sets_have_tables_and_methods_without_runs_printed_scores(pixels: TableFiles, study: Evidence) -> None:
     tables = {"mq2008-label1": 1, "mslr-web10k-label2": 1, "aaf": 2, "synthetic-aaf-vgg16": 3}
     assert {name: readers.table_of(name).number for name in tables} == tables
     names = ["mslr-web10k-label2", "mslr-web10k-graded", "mslr-web10k-label1", "mq2008-label2"]
     assert [QUERIES.is_on(name) for name in names] == [True, False, False, False]
     assert readers.data_set_title("mslr-web10k-graded") == "MSLR-WEB10K (graded)"
-    missing = pixels.scores.filter(pl.col("ours").is_null())
+    missing = pixels.table.filter(pl.col("ours").is_null())
     assert set(missing["method"]) == {"DirectRanker", "Reg-RF", "Reg-Boost", "Class-RF", "Class-Boost"}
     assert missing["printed"].null_count() == 0
-    table = neural_table(FEATURES, study.runs, study.epochs)
-    assert table.scores["ours"].null_count() == len(table.scores) == 12
-    assert "published weights" in neural.texts(table.scores, FEATURES).markdown
+    table = made_of(FEATURES, study.runs, study.epochs)
+    assert table.table["ours"].null_count() == len(table.table) == 12
+    assert "published weights" in table.beside[".md"]
     # RankCNN is printed as a dash.
-    assert table.scores["printed"].null_count() == 1
+    assert table.table["printed"].null_count() == 1
 
 
 @pytest.mark.parametrize(
@@ -239,17 +245,17 @@ def test_data_sets_have_tables_and_methods_without_runs_printed_scores(pixels: N
     ],
 )
 def test_a_table_says_whether_the_printed_scores_are_on_its_data(
-    queries: NeuralTable, names: list[str], header: list[str], note: str | None
+    queries: TableFiles, names: list[str], header: list[str], note: str | None
 ) -> None:
-    own = queries.scores.filter(pl.col("dataset") == queries.scores["dataset"][0])
+    own = queries.table.filter(pl.col("dataset") == queries.table["dataset"][0])
     scores = pl.concat([own.with_columns(pl.lit(name).alias("dataset")) for name in names])
     assert [block.header[4] for block in neural.score_blocks(scores, QUERIES)] == header
     said = neural.caption(scores, QUERIES)
     assert (note in said) if note else ("The printed column" not in said)
 
 
-def test_facts_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> None:
-    above_random, same_models = facts([Results(QUERIES, queries.scores, queries.comparisons)])
+def test_facts_follow_the_numbers(queries: TableFiles, pixels: TableFiles) -> None:
+    above_random, same_models = facts([Results(QUERIES, queries.table, queries.beside["_comparisons.csv"])])
     means = {name: cell(queries, name, "nDCG@10")["ours"] for name in (*WEB, "random")}
     assert above_random.headline == (
         f"LambdaMART scores {means['LambdaMART']:.4f} on MQ2008 (relevant: label ≥ 1), place 1 of 8; a random ordering "
@@ -260,7 +266,7 @@ def test_facts_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> 
         "RankNet − Class-NN", "Rank-LR − Class-LR", "LambdaMART − Class-Boost",
     ]  # fmt: skip
     assert same_models.rows[0][1] == signed(means["RankNet"] - means["Class-NN"])
-    readings, same_models = facts([Results(PIXELS, pixels.scores, pixels.comparisons)])
+    readings, same_models = facts([Results(PIXELS, pixels.table, pixels.beside["_comparisons.csv"])])
     assert [row[0] for row in readings.rows] == ["Class-CNN", "Class-LR"]
     # The models that were trained for two tasks.
     assert [row[0] for row in same_models.rows] == ["Rank-LR − Class-LR", "RankNet − Reg-NN", "RankCNN − Class-CNN"]
@@ -342,7 +348,6 @@ def test_paths_have_a_line_per_fold_and_training_losses_one_in_all(study: Eviden
         assert labelled["test"].get_ydata() == pytest.approx(mean.to_numpy())
         # Two folds of three parts, their means, and the one epoch that was picked in all folds.
         assert len(panel.get_lines()) == 3 * 2 + 3 + 1
-    epochs = pl.read_parquet(study.epochs)
     same = epochs.with_columns(pl.col("mean_loss").first().over("model", "dataset", "fold", "epoch"))
     same.write_parquet(tmp_path / "epochs.parquet")
     figure = figures.draw("figure_neural_4", StudyFiles(study.runs, tmp_path / "epochs.parquet"))

@@ -20,7 +20,7 @@ from rankbound_study.claims.registry import claims
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Ruling
 from rankbound_study.commands.results import document
 from rankbound_study.report import blocks
-from rankbound_study.report.blocks import DATA_SET, Across, Cell, Column, Layout, Paragraph, TableBlock, with_margin
+from rankbound_study.report.blocks import Across, Cell, Column, Layout, Paragraph, TableBlock, with_margin
 from rankbound_study.report.claims import Claims
 from rankbound_study.report.findings import Bounded, abstract
 from rankbound_study.report.methods import methods_section
@@ -29,6 +29,7 @@ from rankbound_study.report.paper import OTHER_TABLES, counter_examples, paper, 
 from rankbound_study.report.tables.table_5_1 import COLUMNS
 from rankbound_study.results import study_files
 from rankbound_study.results.study_files import probability
+from rankbound_study.vocabulary import BOUNDINGS
 
 TEXTS = yaml.safe_load((Path(__file__).parents[1] / "reference/report_texts.yaml").read_text("utf-8"))
 CONFIG: dict[str, Any] = TEXTS["config"]
@@ -85,20 +86,17 @@ def write_law(tables: Path) -> None:
     about = {"dataset": "movielens", "nsr": 2, "loss": "AP", "metric": "AP"}
     rows = [about | dict(zip(names, (*cell, cell[-1] - 0.001), strict=True)) for cell in cells]
     pl.DataFrame(rows, schema=law.COLUMNS).write_csv(tables / f"{law.NAME}.csv")
-    line = {"predictor": "mismatch", "cells": "all cells", "n": 5, "slope": -0.004, "slope_low": -0.006}
-    line |= {"slope_high": -0.002, "r_squared": 0.5}
-    pl.DataFrame([line], schema=law.LINE_COLUMNS).write_csv(tables / f"{law.LINES}.csv")
+    line = {"predictor": "mismatch", "cells": "all cells", "n": 5, "r_squared": 0.5}
+    slope = {"slope": -0.004, "slope_low": -0.006, "slope_high": -0.002}
+    pl.DataFrame([line | slope], schema=law.LINE_COLUMNS).write_csv(tables / f"{law.LINES}.csv")
     verdicts = [("direction", CONFIRMED, "a"), ("fit", REFUTED, "b")]
-    predictions = pl.DataFrame(verdicts, schema=law.PREDICTION_COLUMNS, orient="row")
-    predictions.write_csv(tables / f"{law.PREDICTIONS}.csv")
+    pl.DataFrame(verdicts, law.PREDICTION_COLUMNS, orient="row").write_csv(tables / f"{law.PREDICTIONS}.csv")
 
 
 def write_means(tables: Path) -> None:
-    rows = [
-        ("affine", "all", 9, 0.002, 0.001, 0.003, 0.0, 0.0, 0.0),
-        ("affine", "AP", 9, -0.0014, -0.002, 0.001, 0.0, 0.0, 0.0),
-        ("distribution", "nDCG", 3, -0.05, -0.06, -0.04, 0.0, 0.0, 0.0),
-    ]
+    means = (0.002, 0.001, 0.003), (-0.0014, -0.002, 0.001), (-0.05, -0.06, -0.04)
+    cells = ("affine", "all", 9), ("affine", "AP", 9), ("distribution", "nDCG", 3)
+    rows = [(*cell, *mean, 0.0, 0.0, 0.0) for cell, mean in zip(cells, means, strict=True)]
     pl.DataFrame(rows, schema=effects.MEAN_COLUMNS, orient="row").write_csv(tables / f"{effects.MEANS}.csv")
 
 
@@ -107,9 +105,9 @@ def claims_with(of_claims: dict[str, str]) -> Claims:
     return Claims(verdicts.frame(decided))
 
 
-def section_of(tables: Path, of: Claims = Claims(None), *, synthetic: bool = False) -> blocks.ReportSection | None:  # noqa: B008
-    nothing = pl.DataFrame(schema=COLUMNS)
-    bounded = Bounded(tables, nothing, {"synthetic": synthetic, "protocol": "published"}, nothing, None)
+def section_of(tables: Path, of: Claims = Claims(), *, synthetic: bool = False) -> blocks.ReportSection | None:  # noqa: B008
+    table = pl.DataFrame([{"dataset": "synthetic-movielens"}] * synthetic, schema=COLUMNS)
+    bounded = Bounded(tables, table, table.clear())
     return next(abstract(tables, bounded, of), None)
 
 
@@ -164,8 +162,8 @@ def test_every_piece_is_quoted_by_a_module_that_names_its_file(file: Path) -> No
     quoting = [texts for module in MODULES if file.name in (texts := set(texts_of(module)))]
     assert quoting
     quoted = set().union(*quoting)
-    # The worked tables are named by their numbers, the methods of protocols by these.
-    quoted |= {f"worked-{number}" for number in quoted}
+    # The worked tables are named by their numbers, the methods of protocols by these, values by their boundings.
+    quoted |= {f"worked-{number}" for number in quoted} | {f"value-{bounding}" for bounding in BOUNDINGS}
     assert set(templates.pieces(file.name)) <= quoted | {"published", "honest"}
 
 
@@ -221,14 +219,14 @@ TABLE = pl.DataFrame(
     schema=["dataset", "nsr", "loss", "bounding", "score", "low", "high"],
     orient="row",
 )
-LABELS = (DATA_SET, Column("trained on", "loss"))
+LABELS = (Column("dataset"), Column("loss"))
 
 
 PIECE = """**Name.** Caption of {{ rows }}.
 
-| data set | trained on | score | interval | any | row |
-| --- | --- | ---: | ---: | ---: | :--- |
-| data_set() | loss | fixed2(score) | between(low, high) | any() | row() |
+| data set | trained on | {{ rows[5:] }} | interval | any | {{ "left out" if not rows }} | row |
+| --- | --- | ---: | ---: | ---: | ---: | :--- |
+| data_set?(dataset, nsr) | loss | fixed2(score) | between(low, high) | any?(score, low) | no(thing) | row(*) |
 
 Sortable. Ruled by dataset, nsr.
 """
@@ -237,11 +235,11 @@ Sortable. Ruled by dataset, nsr.
 def test_a_row_of_data_is_a_row_of_cells_and_a_null_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "pieces", lambda file: {"a": PIECE})
     formats = {
-        "any": Column("", ("score", "low"), lambda *values: str(values.count(None)), null=True),
-        "row": Column("", None, lambda row: row["bounding"]),
+        "any": lambda *values: str(values.count(None)),
+        "row": lambda row: row["bounding"],
     }
     block = Layout.of("x.md", "a", formats=formats, rows="four rows")(TABLE)
-    assert block.header == ("data set", "trained on", "score", "interval", "any", "row")
+    assert block.header == ("data set", "trained on", "rows", "interval", "any", "row")
     assert [[cell.text for cell in row[2:]] for row in block.rows] == [
         ["0.50", "−0.0100 to +0.0300", "0", "none"],
         ["–", "–", "2", "min-max"],
@@ -257,7 +255,7 @@ def test_across_is_a_row_per_group_with_dashes_where_it_has_no_data() -> None:
     titles = {"min-max": "bounded", "none": "unbounded"}
     across = Across(("dataset", "nsr", "loss"), ("bounding",), titles, lambda row: Cell(str(row["score"])))
     block = Layout("Name", "", LABELS, 2, rules=("loss",), across=across)(TABLE)
-    assert block.header == ("data set", "trained on", "bounded", "unbounded")
+    assert block.header == ("dataset", "loss", "bounded", "unbounded")
     cells = [[cell.text for cell in row[1:]] for row in block.rows]
     assert cells == [["AP", "None", "0.5"], ["AP", "0.25", "–"], ["nDCG", "–", "0.125"]]
     assert block.rules == {2}
@@ -305,20 +303,16 @@ def test_answers_follow_the_intervals(results: Path, low: float, high: float, an
     path = results / "tables" / MEANS
     means = pl.read_csv(path)
     of_loss = pl.col("loss") == "nDCG"
-    changed = means.with_columns(
-        low=pl.when(of_loss).then(low).otherwise("low"), high=pl.when(of_loss).then(high).otherwise("high")
-    )
-    path.write_text(changed.write_csv(float_precision=6))
+    ends = (pl.when(of_loss).then(end).otherwise(name).alias(name) for name, end in (("low", low), ("high", high)))
+    path.write_text(means.with_columns(*ends).write_csv(float_precision=6))
     found = answers(paper(results))
     (of_affine,) = (row for question, row in found.items() if question.endswith("affine bounding raise the mean nDCG?"))
     assert of_affine[0].startswith(answer)
     assert ", over 12 cells: " in of_affine[0]
     assert f"{abs(low):.4f}" in of_affine[1]
-    cells = pl.read_csv(results / "tables" / "table_effects.csv").filter(
-        pl.col("p_holm") < 0.05, loss="nRBP", bounding="min-max"
-    )
+    cells = pl.read_csv(results / "tables" / "table_effects.csv").filter(loss="nRBP", bounding="min-max")
     (of_pairs,) = (row for question, row in found.items() if question.startswith("2 "))
-    assert f"none are significantly lower, {len(cells)} higher" in of_pairs[0]
+    assert f"none are significantly lower, {(cells['p_holm'] < 0.05).sum()} higher" in of_pairs[0]
     advice = str(next(one.blocks for one in paper(results).sections if one.anchor == "practice"))
     assert ("Losses of nDCG and nRBP" in advice) == (low > 0)
 
@@ -345,9 +339,7 @@ def test_the_hypothesis_is_told_as_its_verdict_is(results: Path, outcome: str, a
 def test_methods_state_no_setting_of_a_configuration_that_is_not_known(results: Path) -> None:
     told = str(next(one.blocks for one in paper(results).sections if one.anchor == "methods"))
     assert "MovieLens, with a matrix factorisation; MQ2008, with a neural network" in told
-    for _, nsr, count in (
-        pl.read_csv(results / "tables" / "table_effects.csv").select("dataset", "nsr", "n_topics").rows()
-    ):
+    for nsr, count in pl.read_csv(results / "tables" / "table_effects.csv").select("nsr", "n_topics").rows():
         assert f"{count} of {'MQ2008' if nsr is None else 'MovieLens'}" in told
     assert "(M − E) / (max − E)" in told
     assert "τ =" not in told
@@ -380,11 +372,9 @@ def test_scores_and_signs_that_come_out_are_counted(results: Path) -> None:
 def test_replicas_stand_beside_the_effects(results: Path) -> None:
     (results / "tables" / "table_effects_replicas.csv").unlink()
     assert not next(one.blocks for one in paper(results).sections if one.anchor == "effects")
-    columns = {"replicas": "seeds", "dataset": "mq2008-label1", "low": -0.1, "high": 0.1, "difference": 0.01}
-    rows = pl.DataFrame([columns | {"low": low} for low in (-0.1, 0.05)]).with_columns(
-        **{name: pl.lit(None, kind) for name, kind in effects.REPLICA_COLUMNS.items() if name not in columns}
-    )
-    rows.select(list(effects.REPLICA_COLUMNS)).write_csv(results / "tables" / "table_effects_replicas.csv")
+    pair = {"replicas": "seeds", "dataset": "mq2008-label1", "high": 0.1, "difference": 0.01}
+    rows = pl.DataFrame([pair | {"low": low} for low in (-0.1, 0.05)], schema=effects.REPLICA_COLUMNS)
+    rows.write_csv(results / "tables" / "table_effects_replicas.csv")
     (block,) = next(one.blocks for one in paper(results).sections if one.anchor == "effects")
     assert isinstance(block, TableBlock)
     assert [cell.text for cell in block.rows[0]][2:4] == ["2", "1"]
@@ -399,14 +389,9 @@ def test_counter_examples_are_of_the_tables_and_references_whole() -> None:
     assert (row["cells"], row["lowest"], row["highest"]) == (len(changes), min(changes), max(changes))
     assert row["lower"] is None
     regimes = pl.read_csv(PUBLISHED / OTHER_TABLES[3]).filter(loss="nRBP", bounding="min-max", n_untrained=0)
-    row = found["generated lists", "nRBP", "affine"]
-    assert (row["cells"], row["lower"], row["higher"]) == (
-        len(regimes),
-        (regimes["high"] < 0).sum(),
-        (regimes["low"] > 0).sum(),
-    )
+    row, signs = found["generated lists", "nRBP", "affine"], ((regimes["high"] < 0).sum(), (regimes["low"] > 0).sum())
+    assert (row["cells"], row["lower"], row["higher"]) == (len(regimes), *signs)
     assert ("MovieLens, other negatives", "AP", "distribution") in found
-    assert not [*counter_examples(None)]
     every = [*references()]
     content = (Path(__file__).parents[2] / "src/rankbound_study/reference/references.bib").read_text("utf-8")
     assert len(every) == content.count("@")

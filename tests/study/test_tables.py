@@ -1,6 +1,5 @@
-"""Table 5.1: means, margins and changes against sums spelled out by hand, printed numbers, summary, exports."""
+"""Table 5.1: means, margins and changes against sums spelled out by hand, printed numbers, exports."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,8 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study.claims.evidence import certainty, holm_adjusted
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report import findings
+from rankbound_study.report.blocks import Finding
+from rankbound_study.report.claims import Claims
 from rankbound_study.report.findings import honest_findings
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.table_5_1 import COLUMNS, signs, signs_block
@@ -85,8 +86,6 @@ def test_printed_scores_stand_beside_their_data_and_marks_are_set(table: pl.Data
     assert controls.filter(pl.col("model") == "oracle")["ours"].unique().to_list() == [1.0]
     synthetic = table_of(tmp_path, sets=(("synthetic-movielens", 1), ("synthetic-mq2008-label1", None)))
     assert synthetic["published"].is_null().all()
-    facts = table_5_1.summarise(synthetic)
-    assert (facts["synthetic"], facts["cells"], facts["mq2008"]["fits"]) == (True, {}, {})
     block = table_5_1.block(table, "published protocol")
     assert [title.split()[0] for title in block.header[3:]] == ["MovieLens"] * 3 + ["MQ2008"] * 2
     trained = [row for row in block.rows if row[0].text == row[2].text == "nDCG"]
@@ -95,7 +94,7 @@ def test_printed_scores_stand_beside_their_data_and_marks_are_set(table: pl.Data
         values = [float(one.text) for one in cells]
         marks = [(one.strong, one.emphasis) for one in cells]
         assert marks == [(value == max(values), value > values[0]) for value in values]
-    text = table_5_1.texts(table).markdown
+    text = table_5_1.texts(table)[".md"]
     assert "(0.9659)" in text, "a printed score"
     assert "±" not in text
 
@@ -107,7 +106,7 @@ def test_protocols_are_never_mixed_and_variants_have_rows_of_their_own(tmp_path:
     assert honest["protocol"].unique().to_list() == ["honest"]
     found = table_of(tmp_path, sets=(("movielens", 1),), boundings=(*BOUNDINGS, "distribution(gain=sd)"))
     assert found.filter(pl.col("bounding") == "distribution(gain=sd)")["published"].is_null().all()
-    assert "distribution(gain=sd)" in table_5_1.texts(found).markdown
+    assert "distribution(gain=sd)" in table_5_1.texts(found)[".md"]
 
 
 def test_mixtures_missing_columns_and_unknown_options_are_refused(tmp_path: Path) -> None:
@@ -128,20 +127,16 @@ def test_mixtures_missing_columns_and_unknown_options_are_refused(tmp_path: Path
             RunsChoice.from_options(options)
 
 
-def test_the_summary_and_the_metrics_count_what_the_table_holds(table: pl.DataFrame, tmp_path: Path) -> None:
-    facts = table_5_1.summarise(table)
-    movielens = table.filter(pl.col("dataset") == "movielens", pl.col("as_printed"), pl.col("loss") != "none")
-    assert facts["cells"]["movielens"] == {"within": int(movielens["within_0.015"].sum()), "total": 45}
-    assert facts["cells"]["mq2008-label1"]["total"] == 15
-    assert len(facts["mq2008"]["cells"]) == 25
-    assert list(facts["mq2008"]["fits"]) == ["nDCG", "AP", "nRBP(p=0.95)", "nRBP(p=0.9)", "nRBP(p=0.8)"]
-    of_nsr_2 = movielens.filter(pl.col("nsr") == 2, pl.col("loss") == "nRBP")
-    spread = of_nsr_2.filter(~pl.col("bounding").is_in(["none", "distribution"]))["ours"]
-    assert facts["nrbp_spread"]["movielens-nsr2"] == pytest.approx(spread.max() - spread.min(), abs=1e-6)
-    assert all(facts["distribution_on_ndcg"][f"movielens-nsr{nsr}"] < -0.02 for nsr in (1, 2, 3))
-    assert facts["controls"]["movielens-nsr1"]["nDCG"]["oracle"] == 1.0
-    one_reading = table_5_1.summarise(table_of(tmp_path, sets=(("mq2008-label2", None),)))
-    assert set(one_reading["mq2008"]["fits"].values()) == {None}
+def test_findings_and_metrics_count_what_the_table_holds(table: pl.DataFrame, tmp_path: Path) -> None:
+    def found(start: str, table: pl.DataFrame = table) -> list[Finding]:
+        every = findings.Bounded(tmp_path, table, table.clear()).findings(Claims())
+        return [one for one in every if one.headline.startswith(start)]
+
+    (reading,) = found("The printed MQ2008 scores of nDCG and AP fit")
+    assert [row[0] for row in reading.rows] == ["nDCG", "AP", "nRBP(p=0.95)", "nRBP(p=0.9)", "nRBP(p=0.8)"]
+    (skipped,) = found("Test lists without relevant items are left out")
+    assert skipped.detail.count(" 4 of 12") == 2
+    assert not found("The printed MQ2008", table_of(tmp_path, sets=(("mq2008-label2", None),)))
     nested = table_5_1.metrics(table)
     assert set(nested) == {"movielens-nsr1", "movielens-nsr2", "movielens-nsr3", "mq2008-label1", "mq2008-label2"}
     assert set(nested["movielens-nsr1"]["nDCG"]["nDCG"]) == set(BOUNDINGS)
@@ -152,9 +147,8 @@ def test_the_command_writes_every_form_twice_the_same(runs: Path, tmp_path: Path
     for folder in (tmp_path / "a", tmp_path / "b"):
         run("table", "table_5_1", "--runs", runs, "--out-dir", folder, "--metrics", folder / "metrics.json")
     first = contents(tmp_path / "a")
-    assert list(first) == ["metrics.json", "table_5_1.csv", "table_5_1.md", "table_5_1.tex", "table_5_1_summary.json"]
+    assert list(first) == ["metrics.json", "table_5_1.csv", "table_5_1.md", "table_5_1.tex"]
     assert first == contents(tmp_path / "b")
-    assert json.loads(first["table_5_1_summary.json"])["tolerance"] == 0.015
     header = first["table_5_1.csv"].decode().splitlines()[0].split(",")
     assert header == list(table_5_1.COLUMNS)
     assert b"0.9659" in first["table_5_1.md"]
@@ -220,12 +214,12 @@ def test_printed_bounded_cells_are_tested_and_have_arrows_where_significant(test
     some = tested_table.filter(pl.col("p_holm").is_not_null()).row(0, named=True)
     for p_value, change, arrow in ((0.01, 0.1, "▲"), (0.01, -0.1, "▼"), (0.5, 0.1, ""), (0.5, -0.1, "")):
         row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=table_5_1.COLUMNS)
-        text = table_5_1.texts(row).markdown
+        text = table_5_1.texts(row)[".md"]
         assert f"±{some['margin']:.4f}{arrow}" in text
         assert sum(text.split("\n", 2)[2].count(one) for one in "▲▼") == len(arrow)
         assert f"({some['published']:.4f})" not in text
         in_tex = {"▲": r"$\uparrow$", "▼": r"$\downarrow$", "": ""}[arrow]
-        assert rf"$\pm${some['margin']:.4f}{in_tex}" in table_5_1.texts(row).latex
+        assert rf"$\pm${some['margin']:.4f}{in_tex}" in table_5_1.texts(row)[".tex"]
 
 
 def test_the_first_finding_counts_what_is_significant(tested_table: pl.DataFrame) -> None:
@@ -262,13 +256,9 @@ CELLS = {
 
 
 def signs_of(place: int, loss: str = "AP", p_holm: float = 0.5) -> pl.DataFrame:
-    rows = [
-        {"dataset": "movielens", "nsr": 2, "loss": loss, "bounding": bounding, "as_printed": True}
-        | {"change": changes[place], "p_holm": p_holm}
-        for bounding, changes in CELLS.items()
-    ]
-    unbounded = {"dataset": "movielens", "nsr": 2, "loss": loss, "bounding": "none", "as_printed": True}
-    return pl.DataFrame([*rows, unbounded], schema=COLUMNS)
+    shared = {"dataset": "movielens", "nsr": 2, "loss": loss, "as_printed": True}
+    bounded = [{"bounding": name, "change": changes[place], "p_holm": p_holm} for name, changes in CELLS.items()]
+    return pl.DataFrame([shared | own for own in (*bounded, {"bounding": "none"})], schema=COLUMNS)
 
 
 def rates(loss: str = "AP") -> pl.DataFrame:
@@ -309,27 +299,14 @@ Row = dict[str, object]
 
 
 def row(dataset: str, ours: float, **changes: object) -> Row:
-    usual: Row = {
-        "protocol": "published",
-        "dataset": dataset,
-        "nsr": None,
-        "model": "mlp",
-        "loss": "nRBP",
-        "bounding": "none",
-        "metric": "nRBP(p=0.95)",
-        "as_printed": True,
-        "published": 0.7,
-        "ours": ours,
-    }
-    return usual | changes
+    usual = {"protocol": "published", "model": "mlp", "loss": "nRBP", "bounding": "none", "metric": "nRBP(p=0.95)"}
+    return {**usual, "dataset": dataset, "as_printed": True, "published": 0.7, "ours": ours, **changes}
 
 
 def attempts_table(*rows: Row) -> pl.DataFrame:
-    frame = pl.DataFrame(list(rows), infer_schema_length=None)
-    others = [pl.lit(None).alias(name) for name in table_5_1.COLUMNS if name not in frame.columns]
     difference = pl.col("ours") - pl.col("published")
     known = {"difference": difference, "within_0.015": difference.abs() <= table_5_1.TOLERANCE}
-    return frame.with_columns(*others).with_columns(**known).select(list(table_5_1.COLUMNS)).cast(table_5_1.COLUMNS)  # type: ignore[arg-type]
+    return pl.DataFrame(list(rows), schema=COLUMNS).with_columns(**known)
 
 
 def random_order(dataset: str, ours: float) -> Row:
@@ -345,13 +322,11 @@ def test_scores_are_reproduced_by_readings_alone_or_named_with_the_nearest() -> 
     (found,) = findings.not_reproduced(
         attempts_table(off), attempts_table(row("mq2008-label1", 0.701, protocol="honest"))
     )
-    assert (found["n"], found["nearest"]["protocol"]) == (2, "honest")
+    assert (found["n"], found["protocol"]) == (2, "honest")
     assert findings.not_reproduced(attempts_table(row("synthetic-mq2008-label1", 0.8, published=None))) == []
     assert list(findings.attempts_findings([], 60)) == []
     tried = [row("mq2008-label1", 0.8), row("mq2008-label2", 0.66, metric="nRBP(p=0.8)", as_printed=False)]
-    block = findings.ATTEMPTS.of_rows(
-        findings.not_reproduced(attempts_table(*tried, random_order("mq2008-label1", 0.75)))
-    )
+    block = findings.ATTEMPTS(findings.not_reproduced(attempts_table(*tried, random_order("mq2008-label1", 0.75))))
     (text,) = [[cell.text for cell in cells] for cells in block.rows]
     assert text[:6] == ["MQ2008", "nRBP", "unbounded", "0.7000", "0.7500", "2"]
     assert text[6:8] == ["0.6600", "−0.0400"]

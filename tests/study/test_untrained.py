@@ -23,7 +23,7 @@ from rankbound_study.report.findings import Bounded, honest_findings
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables import table_5_1 as laid_out
 from rankbound_study.report.tables.effects import ratio_blocks
-from rankbound_study.report.tables.table_5_1 import summarise, table_5_1
+from rankbound_study.report.tables.table_5_1 import table_5_1
 from rankbound_study.results.scores import (
     AT_RANDOM,
     MARK,
@@ -153,16 +153,16 @@ def test_table_and_report_set_it_apart_and_test_all_other_cells(runs: Path) -> N
     assert not others["p_holm"].null_count()
     table, published = (table_5_1(runs, RunsChoice(protocol)) for protocol in (HONEST, "published"))
     texts = laid_out.texts(table)
-    row = next(line for line in texts.markdown.splitlines() if line.startswith("| AP | min-max"))
+    row = next(line for line in texts[".md"].splitlines() if line.startswith("| AP | min-max"))
     assert MARK in row.split("|")[4]
     assert "*" not in row.split("|")[4]
-    assert f"{MARK} did not train" in texts.markdown
-    assert r"\dag{}" in texts.latex
+    assert f"{MARK} did not train" in texts[".md"]
+    assert r"\dag{}" in texts[".tex"]
     (found,) = honest_findings(table, published)
     assert "of 19 cells" in found.headline
     assert "1 cell that did not train is left out" in found.detail
-    bounded = Bounded(runs.parent, published, summarise(published), published.clear(), None)
-    named = [one for one in bounded.findings(Claims(None)) if "did not train" in one.headline]
+    bounded = Bounded(runs.parent, published, published.clear())
+    named = [one for one in bounded.findings(Claims()) if "did not train" in one.headline]
     assert [one.headline for one in named] == ["1 of 30 losses and boundings of Table 5.1 did not train."]
     assert f"AP with min-max bounding on {DataSet('movielens', 1).label} (4 of 4)" in named[0].detail
 
@@ -213,7 +213,7 @@ def test_on_a_leaderboard_it_has_no_rank_and_is_compared_with_none(tmp_path: Pat
     apart = made.table.filter(pl.col("n_untrained") > 0)
     assert apart.select(verdicts).row(0) == (None, None, None)
     assert made.table.row(0, named=True)["counterpart_verdict"] is None
-    assert f"mlp{MARK}" in made.texts.markdown
+    assert f"mlp{MARK}" in made.beside[".md"]
 
 
 PLAIN = ("none",)

@@ -142,7 +142,7 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
             tables.make(part, released.files, options).write(folder, part)
         table = released.decided()
         TableFiles(table, of_claims.texts(table)).write(folder, verdicts.NAME)
-        for part in tqdm(paper.FIGURE_NAMES, unit="figure", disable=None):
+        for part in tqdm(paper.FIGURES, unit="figure", disable=None):
             figure = draw(part, released.files_with_tables(folder), {})
             style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
     content = paper.paper(out_dir, elsewhere=elsewhere)

@@ -18,7 +18,7 @@ import polars as pl
 from rankbound.io.atomic import write_text
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.numbers import DASH, between, fixed, four, signed, with_minus_signs
+from rankbound_study.report.numbers import DASH, between, fixed, four, signed, with_minus
 from rankbound_study.templates import table_below, titled
 
 Row = Mapping[str, Any]
@@ -32,11 +32,6 @@ class Cell:
     note: str = ""
     strong: bool = False
     emphasis: bool = False
-
-    @property
-    def inline_note(self) -> str:
-        """The note for formats without smaller type: a margin as it is, anything else in brackets."""
-        return self.note if self.note.startswith("±") else f"({self.note})"
 
 
 def with_margin(value: float, low: float, high: float, mark: str = "", *, strong: bool = False) -> Cell:
@@ -72,38 +67,36 @@ class Column:
 
     Attributes:
         title: its heading.
-        names: the columns of the data whose values a cell shows; the title if empty, the whole row if None.
+        names: the columns of the data whose values a cell shows; that of the title if empty, the whole row if None.
         write: makes the cell of these values. If one of them is null, the cell is a dash.
         null: `write` is also called with nulls.
     """
 
     title: str
-    names: str | tuple[str, ...] | None = ()
+    names: tuple[str, ...] | None = ()
     write: Callable[..., str | Cell] = str
     null: bool = False
 
     def cell(self, row: Row) -> Cell:
         """Return the cell of a row."""
-        names = (self.names,) if isinstance(self.names, str) else self.names or (self.title,)
-        values: list[Any] = [row] if self.names is None else [row[name] for name in names]
+        values: list[Any] = [row] if self.names is None else [row[name] for name in self.names or (self.title,)]
         if not self.null and any(value is None for value in values):
             return Cell(DASH)
         written = self.write(*values)
         return written if isinstance(written, Cell) else Cell(written)
 
 
-DATA_SET = Column("data set", ("dataset", "nsr"), lambda dataset, nsr: DataSet(dataset, nsr).label, null=True)
-
-Format = Callable[..., str | Cell] | Column
+Format = Callable[..., str | Cell]
 FORMATS: Mapping[str, Format] = {
-    "data_set": DATA_SET,
+    "": str,
+    "data_set": lambda dataset, nsr: DataSet(dataset, nsr).label,
     "bounding": bounding_title,
     "signed": signed,
     "four": four,
     "between": between,
-    "minus": with_minus_signs,
+    "minus": with_minus,
     "g": "{:g}".format,
-    **{f"fixed{digits}": fixed(digits) for digits in (0, 2, 3, 4)},
+    **{f"fixed{digits}": fixed(digits) for digits in range(5)},
 }
 """The formats that a table in a file of prose may name."""
 
@@ -156,19 +149,16 @@ class Layout:
 
         The line below a title says if the cells are texts (`---`), sentences (`:---`) or numbers (`---:`), the last one
         which columns of the data they show: `NAME`, `FORMAT(NAME, NAME)`, `FORMAT(*)` for the whole row, or nothing for
-        that of the title. A format is one of `FORMATS` or of `formats`; `FORMAT?(NAME)` is called with nulls, too, and
-        one that is a `Column` knows its columns: `FORMAT()`. Below stand `Sortable.` and `Ruled by NAME, NAME.`
+        that of the title. A format is one of `FORMATS` or of `formats`; `FORMAT?(NAME)` is called with nulls, too.
+        Below stand `Sortable.` and `Ruled by NAME, NAME.`
         """
         name, caption = titled(file, piece, **facts)
-        table, below = table_below(file, piece)
+        table, below = table_below(file, piece, **facts)
         columns = []
         for title, _, shown in table:
             write, null, names = re.findall(r"(?:(\w+)(\??)\()?([^()]*)", shown)[0]
-            found = {**FORMATS, **formats, "": str}[write]
-            column = found if isinstance(found, Column) else Column("", (), found)
-            shows = tuple(name.strip() for name in names.split(",")) if names else column.names
-            shows = None if names == "*" else shows
-            columns.append(replace(column, title=title, names=shows, null=column.null or bool(null)))
+            of = None if names == "*" else tuple(name.strip() for name in names.split(",") if name)
+            columns.append(Column(title, of, {**FORMATS, **formats}[write], bool(null)))
         kinds = [kind for _, kind, _ in table]
         ruled = re.search(r"Ruled by ([\w, ]+)\.", below)
         return cls(
@@ -182,17 +172,11 @@ class Layout:
             across=across,
         )
 
-    def __call__(self, table: pl.DataFrame, **other: Any) -> TableBlock:
+    def __call__(self, table: pl.DataFrame | Iterable[Row], **other: Any) -> TableBlock:
         """Return the block of a table's rows; `other` replaces fields of the layout."""
-        return (replace(self, **other) if other else self).of_rows(table.to_dicts())
-
-    def of_texts(self, rows: Iterable[Sequence[str]]) -> TableBlock:
-        """Return the block of rows of texts, one for each column."""
-        titles = [column.title for column in self.columns]
-        return self.of_rows([dict(zip(titles, row, strict=True)) for row in rows])
-
-    def of_rows(self, rows: Iterable[Row]) -> TableBlock:
-        """Return the block of rows."""
+        if other:
+            return replace(self, **other)(table)
+        rows = table.to_dicts() if isinstance(table, pl.DataFrame) else table
         header = [column.title for column in self.columns]
         groups: dict[Any, list[Row]] = {}
         for place, row in enumerate(rows):
@@ -216,6 +200,11 @@ class Layout:
             self.sortable,
             self.prose,
         )
+
+    def of_texts(self, rows: Iterable[Sequence[str]]) -> TableBlock:
+        """Return the block of rows of texts, one for each column."""
+        titles = [column.title for column in self.columns]
+        return self(dict(zip(titles, row, strict=True)) for row in rows)
 
 
 @dataclass(frozen=True)
@@ -274,7 +263,7 @@ def finding(file: str, name: str, rows: Sequence[Row] = (), /, **facts: Any) -> 
     """
     headline, detail = titled(file, name, **facts)
     if rows and table_below(file, name)[0]:
-        block = Layout.of(file, name).of_rows(rows)
+        block = Layout.of(file, name)(rows)
         return Finding(headline, detail, block.header, tuple(tuple(cell.text for cell in row) for row in block.rows))
     return Finding(headline, detail, tuple(rows[0]) if rows else (), tuple(tuple(row.values()) for row in rows))
 
@@ -285,40 +274,33 @@ def paragraph(file: str, name: str, /, **facts: Any) -> Paragraph:
     return Paragraph(title.removesuffix("."), rest)
 
 
-class TableTexts(NamedTuple):
-    """The content of a table's Markdown and LaTeX files."""
-
-    markdown: str
-    latex: str
-
-
 @dataclass(frozen=True)
 class TableFiles:
     """The content of a table's files.
 
     Attributes:
         table: the rows of its CSV file.
-        texts: its Markdown and LaTeX.
-        beside: further tables (CSV) and nested numbers (JSON), by the end of their names: `_summary.json`.
+        beside: further files, by the end of their names: texts (`.md`), tables (`_means.csv`) and nested numbers
+            (`_summary.json`).
         metrics: the nested means that DVC compares, if the table has them.
         digits: decimals of numbers in CSV files; None for as many as they have.
     """
 
     table: pl.DataFrame
-    texts: TableTexts | None = None
-    beside: Mapping[str, pl.DataFrame | dict[str, Any]] = field(default_factory=dict)
+    beside: Mapping[str, str | pl.DataFrame | dict[str, Any]] = field(default_factory=dict)
     metrics: Mapping[str, Any] | None = None
     digits: int | None = 6
 
     def write(self, folder: Path, name: str) -> None:
-        """Write NAME.md, NAME.tex, the files beside them and, last, NAME.csv."""
-        for suffix, text in zip((".md", ".tex"), self.texts or (), strict=False):
-            write_text(folder / f"{name}{suffix}", text)
-        for suffix, content in (*self.beside.items(), (".csv", self.table)):
+        """Write the files beside NAME.csv and, last, that file."""
+        for end, content in (*self.beside.items(), (".csv", self.table)):
+            path = folder / f"{name}{end}"
             if isinstance(content, pl.DataFrame):
-                write_text(folder / f"{name}{suffix}", content.write_csv(float_precision=self.digits))
+                write_text(path, content.write_csv(float_precision=self.digits))
+            elif isinstance(content, str):
+                write_text(path, content)
             else:
-                write_json(folder / f"{name}{suffix}", content)
+                write_json(path, content)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -333,9 +315,8 @@ def texts(
     *,
     titled: bool = False,
     in_latex: Sequence[TableBlock] | None = None,
-    dash: str = "--",
-) -> TableTexts:
-    r"""Return the content of a table's Markdown and LaTeX files.
+) -> dict[str, str]:
+    r"""Return the content of a table's Markdown and LaTeX files, by the end of their names.
 
     Markdown has pipe tables below a heading. LaTeX has tables in the style of `booktabs`, for `\input`, below a
     comment; a block with prose becomes a `longtable`.
@@ -344,7 +325,6 @@ def texts(
         heading, comment: the first line of each.
         blocks, in_latex: the tables, and those of LaTeX if it has others.
         titled: each table in Markdown has its name above it.
-        dash: what LaTeX has for a cell that is only a dash.
     """
     lines = [heading]
     for block in blocks:
@@ -352,7 +332,6 @@ def texts(
         lines += ["", "|" + "".join(f"{f' {title}'.rstrip()} |" for title in block.header)]
         lines.append("|" + "---|" * block.labels + "---:|" * (len(block.header) - block.labels))
         lines += [f"| {' | '.join(_MARKDOWN.cells(block, row))} |" for row in block.rows]
-    marks = _LATEX._replace(escape=lambda text: dash if text == DASH else escaped(text))
     tex = [f"% {comment}"]
     for block in blocks if in_latex is None else in_latex:
         environment = "longtable" if block.prose else "tabular"
@@ -366,9 +345,9 @@ def texts(
         tex += [r"\endhead"] * bool(block.prose)
         for index, row in enumerate(block.rows):
             tex += [r"\midrule"] * bool(index and index in block.rules)
-            tex.append(" & ".join(marks.cells(block, row)) + r" \\")
+            tex.append(" & ".join(_LATEX.cells(block, row)) + r" \\")
         tex += [r"\bottomrule", rf"\end{{{environment}}}"]
-    return TableTexts("\n".join([*lines, ""]), "\n".join([*tex, ""]))
+    return {".md": "\n".join([*lines, ""]), ".tex": "\n".join([*tex, ""])}
 
 
 _PROSE_WIDTHS = (0.35, 0.4)
@@ -420,7 +399,9 @@ class _Marks(NamedTuple):
                 text = self.strong.format(text)
             elif cell.emphasis and column >= block.labels:
                 text = self.emphasis.format(text)
-            yield self.note.format(text, self.escape(cell.inline_note)) if cell.note else text
+            # A margin as it is, anything else in brackets.
+            note = cell.note if cell.note.startswith("±") else f"({cell.note})"
+            yield self.note.format(text, self.escape(note)) if cell.note else text
 
 
 _MARKDOWN = _Marks(lambda text: text.replace("|", r"\|"), "**{}**", "*{}*", "{} {}")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,45 +12,43 @@ from rankbound_study.claims import verdicts
 from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
 from rankbound_study.report import blocks
 from rankbound_study.report.blocks import Cell, Finding, Layout, ReportSection, Row, TableBlock, finding
-from rankbound_study.report.numbers import with_minus_signs
+from rankbound_study.report.numbers import with_minus
 from rankbound_study.templates import text
 
 FILE = "claims.md"
 GENERATED = text(FILE, "generated")
-_BY_DOUBT = (REFUTED, INCONCLUSIVE, CONFIRMED, NOT_TESTABLE, NOT_RUN)
 
 
 @dataclass(frozen=True)
 class Claims:
-    """The table of claims; `table` is None if it was not made."""
+    """The table of claims; without rows if it was not made."""
 
-    table: pl.DataFrame | None
+    table: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=verdicts.COLUMNS))
 
     @classmethod
     def read(cls, tables: Path) -> "Claims":
         """Read the table in the folder of the tables."""
         path = tables / f"{verdicts.NAME}.csv"
-        return cls(verdicts.read(path) if path.exists() else None)
+        return cls(verdicts.read(path)) if path.exists() else cls()
 
     def findings(self, *, synthetic: bool) -> Iterator[Finding]:
         """Count the verdicts, by source."""
-        if self.table is None:
-            return
         every = verdicts.counts(self.table)
         of_sources = ((title, verdicts.of_source(self.table, one)) for one, title in verdicts.SOURCES.items())
         counts = {title: verdicts.counts(own) for title, own in of_sources if len(own)}
-        yield finding(
-            FILE,
-            "counts",
-            [{"source": title, **{one: str(own.get(one, 0)) for one in every}} for title, own in counts.items()],
-            claims=len(self.table),
-            parts=[f"{every[one]} are {one}" for one in (CONFIRMED, REFUTED, INCONCLUSIVE) if one in every],
-            generated=GENERATED if synthetic else "",
-        )
+        if counts:
+            yield finding(
+                FILE,
+                "counts",
+                [{"source": title, **{one: str(own.get(one, 0)) for one in every}} for title, own in counts.items()],
+                claims=len(self.table),
+                parts=[f"{every[one]} are {one}" for one in (CONFIRMED, REFUTED, INCONCLUSIVE) if one in every],
+                generated=GENERATED if synthetic else "",
+            )
 
     def sections(self) -> Iterator[ReportSection]:
         """Return the section with all claims, a table for each group."""
-        if self.table is not None:
+        if len(self.table):
             groups = verdicts.groups(self.table)
             shown = tuple(_SHOWN(own, name=name, caption=f"{verdicts.summary(own)}.") for name, own in groups)
             undecided = self.table.filter(pl.col("verdict") == INCONCLUSIVE)
@@ -59,24 +57,19 @@ class Claims:
 
     def of_source(self, letter: str) -> Iterator[TableBlock]:
         """Return the claims of one source, refuted ones first."""
-        if self.table is not None:
-            order = pl.col("verdict").replace_strict({verdict: place for place, verdict in enumerate(_BY_DOUBT)})
-            own = verdicts.of_source(self.table, letter).sort(order, maintain_order=True)
+        by_doubt = pl.Enum((REFUTED, INCONCLUSIVE, CONFIRMED, NOT_TESTABLE, NOT_RUN))
+        if len(own := verdicts.of_source(self.table, letter)):
+            own = own.sort(pl.col("verdict").cast(by_doubt), maintain_order=True)
             yield _SHOWN(own, name="Claims of the paper", caption=text(FILE, "of-the-paper"))
 
     def verdict(self, claim: str) -> str:
-        """Return a claim's verdict; empty if there are no claims."""
-        if self.table is None:
-            return ""
-        found: str = self.table.row(by_predicate=pl.col("id") == claim, named=True)["verdict"]
-        return found
+        """Return a claim's verdict; empty if the table does not have it."""
+        return next(iter(self.table.filter(id=claim)["verdict"]), "")
 
     def quoted(self, claim: str) -> str:
         """Return a claim's verdict and reason as a sentence; empty if the table does not have it."""
-        if self.table is None or claim not in self.table["id"]:
-            return ""
-        row = self.table.row(by_predicate=pl.col("id") == claim, named=True)
-        return f"Claim {claim}, {row['verdict']}: {with_minus_signs(row['reason'])}"
+        rows = self.table.filter(id=claim).iter_rows(named=True)
+        return next((f"Claim {claim}, {row['verdict']}: {with_minus(row['reason'])}" for row in rows), "")
 
 
 def _behind(row: Row) -> Iterator[str]:
@@ -109,7 +102,7 @@ _SHOWN = Layout.of(
     "claims",
     formats={
         "verdict": lambda verdict: Cell(verdict, strong=verdict in (CONFIRMED, REFUTED)),
-        "why": lambda row: Cell(with_minus_signs(row["reason"]), "; ".join(_behind(row))),
+        "why": lambda row: Cell(with_minus(row["reason"]), "; ".join(_behind(row))),
     },
 )
 
@@ -141,7 +134,7 @@ _WITH_STATISTICS = Layout.of(
 )
 
 
-def texts(table: pl.DataFrame) -> blocks.TableTexts:
+def texts(table: pl.DataFrame) -> dict[str, str]:
     """Return the table's files; LaTeX has one table, without the statistics, for lack of width."""
     count = verdicts.summary(table)
     shown = [_WITH_STATISTICS(own, name=name) for name, own in verdicts.groups(table)]

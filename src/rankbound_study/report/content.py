@@ -16,19 +16,21 @@ class Figures:
     Attributes:
         folder: the results folder that has their files.
         remarks: what the report says of a figure that is not there, by its name. Others are left out.
+        synthetic: their data are generated.
     """
 
     folder: Path
     remarks: Mapping[str, str] = field(default_factory=dict)
+    synthetic: bool = False
 
-    def blocks(self, *prefixes: str, synthetic: bool) -> Iterator[FigureBlock | Paragraph]:
+    def blocks(self, *prefixes: str) -> Iterator[FigureBlock | Paragraph]:
         """Yield each figure whose name begins so and that is there, and for others a paragraph with their remark.
 
         The caption of a figure drawn from synthetic data begins by saying so.
         """
         for name, spec in figure_specs().items():
             if name.startswith(prefixes) and self._is_there(name):
-                label = "Synthetic data. " if synthetic and spec.needs else ""
+                label = "Synthetic data. " if self.synthetic and spec.needs else ""
                 yield FigureBlock(name, title(name), label + spec.caption)
             elif name.startswith(prefixes) and name in self.remarks:
                 yield Paragraph(title(name), f"{spec.caption} {self.remarks[name]}")

@@ -4,7 +4,8 @@ The content is independent of HTML and Typst. All results are computed: findings
 quoted from the table of claims.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rankbound_study.provenance.checksums import Places
@@ -52,17 +53,18 @@ def build(
         figures: figures of another folder than DIR, or remarks on missing ones.
 
     Raises:
-        DataError: Table 5.1 or its summary is missing, the provenance cannot be read, or a table or figure differs
+        DataError: Table 5.1 is missing, the provenance cannot be read, or a table or figure differs
             from the record.
     """
-    tables, figures = results / "tables", figures or Figures(results)
+    tables = results / "tables"
     manifest = None if provenance is None else read_manifest(provenance)
     if manifest is not None:
         check_recorded(Places(results), manifest, ("tables/", "figures/", "licensed/"))
     bounded = Bounded.read(tables)
     claims = Claims.read(tables)
     board = Leaderboard.read(tables, manifest)
-    synthetic = bounded.summary["synthetic"]
+    synthetic = bounded.synthetic
+    figures = replace(figures or Figures(results), synthetic=synthetic)
     first = (
         *board.findings(),
         *law_findings(tables),
@@ -76,8 +78,6 @@ def build(
     names = list(dict.fromkeys(data_set.dataset for data_set in bounded.data_sets))
     heading = "title" if bounded.reproduced else "title-of-others"
     title, subtitle = titled("findings.md", heading, names=names, protocols=bounded.protocols)
-    left_out, anchors = list(left_out_blocks(instances)), list(_SECTIONS)
-    first_ones, others, of_figures = anchors[:2], anchors[2:6], anchors[6:]
     worked = []
     if (blocks := tuple(table_blocks("worked", tables))) or bounded.reproduced:
         marks = [row[-1].text for block in blocks for row in block.rows]
@@ -85,7 +85,7 @@ def build(
         opening = text("findings.md", "worked", made=bool(blocks), holding=holding, printed=holding + failing)
         worked.append(ReportSection("worked", "Worked tables", opening, blocks, columns=2))
     with reading(provenance or results):
-        methods = methods_section(None if manifest is None else manifest.config, left_out)
+        methods = methods_section(None if manifest is None else manifest.config, left_out_blocks(instances))
     return Document(
         title=title,
         subtitle=subtitle,
@@ -94,13 +94,13 @@ def build(
             *abstract(tables, bounded, claims),
             *claims.sections(),
             ReportSection("findings", "Findings", "", findings=first),
-            *board.sections(results, figures, synthetic=synthetic),
-            *further_sections(tables, figures, first_ones, synthetic=synthetic),
+            *board.sections(results, figures),
+            *further_sections(tables, figures, "law", "effects"),
             methods,
             bounded.section(),
-            *further_sections(tables, figures, others, synthetic=synthetic),
+            *further_sections(tables, figures, "crossed", "evaluation", "regimes", "citeulike"),
             *related_sections(tables, bounded.honest),
-            *further_sections(tables, figures, of_figures, synthetic=synthetic, reproduced=bounded.reproduced),
+            *further_sections(tables, figures, "results", "bounds", "linear", reproduced=bounded.reproduced),
             *worked,
             *neural_sections(tables, figures, claims),
             provenance_section(results, bounded.table, manifest),
@@ -110,7 +110,7 @@ def build(
 
 
 def further_sections(
-    tables: Path, figures: Figures, anchors: Iterable[str], *, synthetic: bool, reproduced: bool = False
+    tables: Path, figures: Figures, *anchors: str, reproduced: bool = False
 ) -> Iterator[ReportSection]:
     """Yield sections by their anchors, each with its figures and tables, as far as these were made.
 
@@ -118,7 +118,7 @@ def further_sections(
     """
     for anchor in anchors:
         title, prefixes = _SECTIONS[anchor]
-        blocks = (*figures.blocks(*prefixes, synthetic=synthetic), *table_blocks(anchor, tables))
+        blocks = (*figures.blocks(*prefixes), *table_blocks(anchor, tables))
         missing = figures.missing(*prefixes) if reproduced else []
         opening = f"Not drawn: {', '.join(missing)}." if missing else ""
         if blocks or reproduced:

@@ -20,17 +20,17 @@ from rankbound_study.claims.evidence import is_distinct, significance
 from rankbound_study.claims.law import ALL, BEST, BOUNDS, MISMATCH, SECOND, WEIGHTS
 from rankbound_study.claims.rules import FLAT
 from rankbound_study.claims.verdicts import CONFIRMED, NOT_RUN
-from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.report.blocks import Finding, Layout, ReportSection, Row, TableBlock, finding, paragraph
 from rankbound_study.report.claims import GENERATED, Claims
 from rankbound_study.report.content import table_blocks
-from rankbound_study.report.numbers import DASH, between, fixed, four, signed, with_minus, with_minus_signs
+from rankbound_study.report.numbers import DASH, between, fixed, four, signed, with_minus
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.effects import METRICS_CROSSED
-from rankbound_study.report.tables.table_5_1 import COLUMNS, TOLERANCE, cell_name
+from rankbound_study.report.tables.table_5_1 import COLUMNS, TOLERANCE
 from rankbound_study.results import scores
 from rankbound_study.results.scores import UNTRAINED
-from rankbound_study.results.study_files import read_facts, read_made, read_table
+from rankbound_study.results.study_files import read_made, read_table
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED, UNBOUNDED
 
@@ -44,26 +44,24 @@ class Bounded:
 
     Attributes:
         folder: the folder of the tables.
-        table, summary: Table 5.1 by the first protocol.
-        honest, honest_summary: Table 5.1 by the honest protocol; without rows, and None, if it was not made.
+        table: Table 5.1 by the first protocol.
+        honest: Table 5.1 by the honest protocol; without rows if it was not made.
     """
 
     folder: Path
     table: pl.DataFrame
-    summary: dict[str, Any]
     honest: pl.DataFrame
-    honest_summary: dict[str, Any] | None
 
     @classmethod
     def read(cls, folder: Path) -> "Bounded":
-        """Read the tables in a folder; raises DataError if Table 5.1 or a summary is missing."""
+        """Read the tables in a folder; raises DataError if Table 5.1 is missing."""
+        honest = read_made(folder / f"{HONEST_TABLE}.csv", COLUMNS)
+        return cls(folder, read_table(folder / "table_5_1.csv", COLUMNS), honest)
 
-        def of(name: str) -> tuple[pl.DataFrame, dict[str, Any]]:
-            table = read_table(folder / f"{name}.csv", COLUMNS)
-            return table, read_facts(folder / f"{name}_summary.json", ("protocol", "synthetic"))
-
-        made = (folder / f"{HONEST_TABLE}.csv").exists()
-        return cls(folder, *of("table_5_1"), *(of(HONEST_TABLE) if made else (pl.DataFrame(schema=COLUMNS), None)))
+    @property
+    def synthetic(self) -> bool:
+        """The data are generated."""
+        return bool(self.table["dataset"].str.starts_with(SYNTHETIC).any())
 
     @property
     def data_sets(self) -> list[DataSet]:
@@ -73,13 +71,16 @@ class Bounded:
     @property
     def reproduced(self) -> bool:
         """The study is one of the sources', or has no results yet; not one on other data alone."""
-        return not self.data_sets or any(data_set.of_the_sources for data_set in self.data_sets)
+        return any(data_set.of_the_sources for data_set in self.data_sets)
 
     @property
     def protocols(self) -> str:
         """The protocols of the tables, in words."""
-        first = scores.PROTOCOLS.get(self.summary["protocol"], "no runs")
-        return "published and honest protocols" if len(self.honest) else first
+        return "published and honest protocols" if len(self.honest) else self._first
+
+    @property
+    def _first(self) -> str:
+        return scores.PROTOCOLS[self.table["protocol"][0]] if len(self.table) else "no runs"
 
     @cached_property
     def tested(self) -> list[Finding]:
@@ -91,40 +92,37 @@ class Bounded:
 
         If others have `tested` the effect of bounding, it is not counted without a test.
         """
-        trained, summary = _trained(self.table), self.summary
-        printed = self.table.filter(pl.col("published").is_not_null()).select("nsr", "loss", "bounding").n_unique()
-        yield from _popularity(self.popularity, self._selected["protocol"], claims)
-        if cells := summary["cells"].get("movielens"):
-            compared = trained.filter(pl.col("dataset") == "movielens", pl.col("difference").is_not_null())
+        trained = _trained(self.table)
+        yield from _popularity(self.popularity, self.selected["protocol"][0], claims) if len(self.popularity) else ()
+        compared = trained.filter(pl.col("dataset") == "movielens", pl.col("difference").is_not_null())
+        if len(compared):
             farthest = compared.sort(pl.col("difference").abs(), descending=True).row(0, named=True)
+            counts = {"within": compared["within_0.015"].sum(), "total": len(compared), "tolerance": TOLERANCE}
             mean = compared.select(pl.col("difference").abs().mean()).item()
-            yield finding(FILE, "reproduced", **farthest | cells | {"tolerance": summary["tolerance"], "mean": mean})
+            yield finding(FILE, "reproduced", **farthest | counts, mean=mean)
+        printed = self.table.filter(pl.col("published").is_not_null()).select("nsr", "loss", "bounding").n_unique()
         yield from attempts_findings(self._missed, printed)
-        yield from _reading(summary["mq2008"])
-        yield from _collapse(trained, summary, claims)
+        yield from _reading(self.table)
+        yield from _collapse(trained, claims)
         stuck = trained.filter(UNTRAINED).to_dicts()
         if named := [row | {"label": DataSet(row["dataset"], row["nsr"]).label} for row in stuck]:
             yield finding(FILE, "untrained", named=named, cells=len(trained))
         yield from () if tested or self.tested else above_unbounded(self.table)
-        if spreads := summary["nrbp_spread"]:
-            name = max(spreads, key=lambda key: spreads[key])
-            own = trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(AFFINE))
-            published = pl.col("published")
-            of_print = own.group_by("dataset", "nsr").agg((published.max() - published.min()).alias("d"))
-            numbers = {"spread": spreads[name], "printed": of_print.select(pl.col("d").max()).item()}
-            verdict = claims.quoted("T14")
-            yield finding(FILE, "equal-losses", label=data_set_label(name), verdict=verdict, **numbers)
-        parts = [
-            f"{data_set_label(name)}: {counts['skipped']} of {counts['skipped'] + counts['lists']}"
-            for name, counts in summary["skipped"].items()
-            if counts["skipped"]
-        ]
-        if parts:
+        spread = (pl.col(name).max() - pl.col(name).min() for name in ("ours", "published"))
+        alike = trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(AFFINE))
+        spreads = alike.group_by("dataset", "nsr", maintain_order=True).agg(*spread, pl.len().alias("n"))
+        if len(whole := spreads.filter(n=len(AFFINE))):
+            widest = whole.sort("ours", descending=True, maintain_order=True).row(0, named=True)
+            numbers = {"spread": widest["ours"], "printed": spreads["published"].max()}
+            label = DataSet(widest["dataset"], widest["nsr"]).label
+            yield finding(FILE, "equal-losses", label=label, verdict=claims.quoted("T14"), **numbers)
+        first = trained.group_by("dataset", "nsr", maintain_order=True).first().filter(pl.col("n_skipped") > 0)
+        if parts := [row | {"label": DataSet(row["dataset"], row["nsr"]).label} for row in first.to_dicts()]:
             yield finding(FILE, "skipped", parts=parts)
 
     def section(self) -> ReportSection:
         """Return the section with all its tables."""
-        blocks = [self.block, *([ATTEMPTS.of_rows(self._missed)] if self._missed else [])]
+        blocks = [self.block, *([ATTEMPTS(self._missed)] if self._missed else [])]
         if len(self.honest):
             honest = table_5_1.block(self.honest, scores.PROTOCOLS[HONEST])
             blocks.append(replace(honest, name="Table 5.1, honest protocol"))
@@ -137,27 +135,22 @@ class Bounded:
     @property
     def block(self) -> TableBlock:
         """Table 5.1 by the first protocol, beside the printed one."""
-        return table_5_1.block(self.table, scores.PROTOCOLS.get(self.summary["protocol"], "no runs"))
+        return table_5_1.block(self.table, self._first)
 
     @property
-    def popularity(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """Data set and metric -> the scores of popularity and of the best model, honestly selected if there are."""
-        return {
-            (name, metric): (values["popularity"], values["best"])
-            for name, metrics in self._selected["controls"].items()
-            for metric, values in metrics.items()
-            if values.get("popularity") is not None and values["best"] is not None
-        }
+    def selected(self) -> pl.DataFrame:
+        """Table 5.1 by the honest protocol, if there is one, or the first."""
+        return self.honest if len(self.honest) else self.table
 
     @property
-    def _selected(self) -> dict[str, Any]:
-        return (self.honest_summary if len(self.honest) else None) or self.summary
-
-
-def data_set_label(name: str) -> str:
-    """Return a data set's label: `movielens-nsr1` is MovieLens NSR 1."""
-    stem, separator, nsr = name.rpartition("-nsr")
-    return DataSet(stem, int(nsr)).label if separator else DataSet(name, None).label
+    def popularity(self) -> pl.DataFrame:
+        """The score of popularity beside the best one of trained models, by data set and metric."""
+        cell = ["dataset", "nsr", "metric"]
+        # A score that trainings did not earn is the best only where there is no other.
+        best = pl.col("ours").sort_by(UNTRAINED, "ours", descending=[False, True]).first().alias("best")
+        models = _trained(self.selected).group_by(cell, maintain_order=True).agg(best)
+        popularity = self.selected.filter(model="popularity").select(*cell, popularity="ours").drop_nulls("popularity")
+        return models.join(popularity, on=cell, nulls_equal=True, maintain_order="left")
 
 
 def _trained(table: pl.DataFrame) -> pl.DataFrame:
@@ -182,70 +175,65 @@ def _directions(trained: pl.DataFrame, column: str) -> tuple[int, int, int]:
     return above, len(change) - above - below, below
 
 
-def _popularity(
-    compared: dict[tuple[str, str], tuple[float, float]], protocol: str, claims: Claims
-) -> Iterator[Finding]:
-    if not compared:
-        return
-    texts = {key: f"{four(one)} : {four(best)}" for key, (one, best) in compared.items()}
-    names, metrics = (dict.fromkeys(key[place] for key in compared) for place in (0, 1))
-    yield finding(
-        FILE,
-        "popularity",
-        [
-            {"data set": data_set_label(name), **{metric: texts.get((name, metric), DASH) for metric in metrics}}
-            for name in names
-        ],
-        beaten=sum(popularity > best for popularity, best in compared.values()),
-        of=len(compared),
-        verdict=claims.quoted("P01"),
-        protocol=protocol,
-    )
+def _popularity(compared: pl.DataFrame, protocol: str, claims: Claims) -> Iterator[Finding]:
+    metrics = dict.fromkeys(compared["metric"], DASH)
+    rows: dict[str, dict[str, str]] = {}
+    for row in compared.iter_rows(named=True):
+        label = DataSet(row["dataset"], row["nsr"]).label
+        texts = rows.setdefault(label, {"data set": label, **metrics})
+        texts[row["metric"]] = f"{four(row['popularity'])} : {four(row['best'])}"
+    beaten = (compared["popularity"] > compared["best"]).sum()
+    facts = {"beaten": beaten, "of": len(compared), "verdict": claims.quoted("P01"), "protocol": protocol}
+    yield finding(FILE, "popularity", list(rows.values()), **facts)
 
 
-def _reading(mq2008: dict[str, Any]) -> Iterator[Finding]:
-    fits = {metric: name for metric, name in mq2008["fits"].items() if name}
-    distances = {metric: values for metric, values in mq2008["mean_absolute_difference"].items() if metric in fits}
-    if not distances:
+def _reading(table: pl.DataFrame) -> Iterator[Finding]:
+    """Name the reading of the labels of MQ2008 that is nearer to print, by metric."""
+    size = pl.col("difference").abs()
+    of_queries = table.filter(pl.col("loss") != "none", pl.col("dataset").str.starts_with("mq2008-"))
+    means = of_queries.drop_nulls("difference").group_by("metric", "dataset", maintain_order=True).agg(size.mean())
+    if means["dataset"].n_unique() < 2:
         return
+    means = means.sort("dataset").pivot("dataset", index="metric", values="difference")
+    rows = {row.pop("metric"): row for row in means.iter_rows(named=True)}
+    fits = {metric: min(own, key=own.__getitem__) for metric, own in rows.items()}
     plain = [metric for metric in ("nDCG", "AP") if metric in fits]
-    readings = sorted({name for values in distances.values() for name in values})
     yield finding(
         FILE,
         "reading",
         [
-            {"metric": metric, **{data_set_label(name): four(values.get(name)) for name in readings}}
-            for metric, values in distances.items()
+            {"metric": metric, **{DataSet(name, None).label: four(value) for name, value in rows[metric].items()}}
+            for metric in dict.fromkeys(of_queries["metric"])
         ],
         fitting=plain if len({fits[metric] for metric in plain}) == 1 else [],
-        reading=data_set_label(fits[plain[0]]) if plain else "",
+        reading=DataSet(fits[plain[0]], None).label if plain else "",
     )
 
 
-def _collapse(trained: pl.DataFrame, summary: dict[str, Any], claims: Claims) -> Iterator[Finding]:
-    changes = {name: value for name, value in summary["distribution_on_ndcg"].items() if "-nsr" in name}
-    if not changes:
-        return
-    rows = trained.filter(pl.col("loss") == "nDCG", pl.col("nsr").is_not_null(), pl.col("published").is_not_null())
-    scores = {(cell_name(row), row["bounding"]): row["published"] for row in rows.iter_rows(named=True)}
-    printed = {
-        name: signed(scores[name, "distribution"] - scores[name, "none"])
-        for name, bounding in scores
-        if bounding == "none" and (name, "distribution") in scores
-    }
-    values = list(changes.values())
-    yield finding(
-        FILE,
-        "collapse",
-        [
-            {"data set": data_set_label(name)}
-            | ({"ours": signed(one), "printed": printed.get(name, "")} if printed else {"change": signed(one)})
-            for name, one in changes.items()
-        ],
-        span=signed(values[0]) if len(values) == 1 else between(min(values), max(values)),
-        verdict=claims.quoted("T26"),
-        protocol=summary["protocol"],
+def _collapse(trained: pl.DataFrame, claims: Claims) -> Iterator[Finding]:
+    """Show the change of nDCG by distribution bounding, by ratio of negatives."""
+    bounding = pl.col("bounding")
+    change = (
+        (pl.col(name).filter(bounding == "distribution").first() - pl.col(name).filter(bounding == "none").first())
+        for name in ("ours", "published")
     )
+    of_ratios = trained.filter(pl.col("loss") == "nDCG", pl.col("nsr").is_not_null())
+    changes = of_ratios.group_by("dataset", "nsr", "protocol", maintain_order=True).agg(*change).drop_nulls("ours")
+    if len(changes):
+        ours, printed = changes["ours"].to_list(), changes["published"].count()
+        yield finding(
+            FILE,
+            "collapse",
+            [
+                {"data set": DataSet(row["dataset"], row["nsr"]).label}
+                | {"ours" if printed else "change": signed(row["ours"])}
+                | ({"printed": signed(row["published"])} if printed else {})
+                for row in changes.iter_rows(named=True)
+            ],
+            span=signed(ours[0]) if len(ours) == 1 else between(min(ours), max(ours)),
+            verdict=claims.quoted("T26"),
+            protocol=changes["protocol"][0],
+        )
 
 
 def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
@@ -291,7 +279,7 @@ def _sides(table: pl.DataFrame, difference: str = "difference", p_holm: str = "p
 
 def _change(row: Row) -> str:
     size = f"{signed(row['change'])} ± {row['change_margin']:.4f}"
-    return f"{size} ({row['loss']} with {row['bounding']} bounding on {data_set_label(cell_name(row))})"
+    return f"{size} ({row['loss']} with {row['bounding']} bounding on {DataSet(row['dataset'], row['nsr']).label})"
 
 
 def crossed_findings(folder: Path) -> Iterator[Finding]:
@@ -352,13 +340,8 @@ def not_reproduced(*by_protocol: pl.DataFrame) -> list[dict[str, Any]]:
             nearest = attempts.sort(pl.col("difference").abs(), maintain_order=True).row(0, named=True)
             on_data = pl.col("base") == cell["base"], pl.col("nsr").eq_missing(cell["nsr"])
             orders = randoms.filter(*on_data, pl.col("metric") == as_print["metric"][0])
-            missed.append({**cell, "n": len(attempts), "nearest": nearest, "random": orders["ours"].to_list()})
+            missed.append({**nearest, **cell, "n": len(attempts), "random": orders["ours"].to_list()})
     return missed
-
-
-def _run(nearest: Row) -> str:
-    reading = f", {DataSet(nearest['dataset'], None).label}" if nearest["nsr"] is None else ""
-    return f"{nearest['protocol']} protocol, {nearest['metric']}{reading}"
 
 
 ATTEMPTS = Layout.of(
@@ -366,9 +349,9 @@ ATTEMPTS = Layout.of(
     "attempts",
     formats={
         "random": lambda scores: ", ".join(map(fixed(4), sorted(scores, reverse=True))) or DASH,
-        "score": lambda nearest: four(nearest["ours"]),
-        "difference": lambda nearest: signed(nearest["difference"]),
-        "run": _run,
+        "run": lambda protocol, metric, name, nsr: ", ".join(
+            [f"{protocol} protocol", metric, *([DataSet(name, None).label] if nsr is None else [])]
+        ),
     },
     tolerance=TOLERANCE,
 )
@@ -418,7 +401,7 @@ def abstract(tables: Path, bounded: Bounded, claims: Claims) -> Iterator[ReportS
         tested = " ".join(one.headline for one in bounded.tested)
         found.append(finding(FILE, "verdicts", most_rise=most_rise, as_well=as_well, tested=tested))
     if found:
-        generated = [GENERATED] if bounded.summary["synthetic"] else []
+        generated = [GENERATED] if bounded.synthetic else []
         opening = [*generated, text(FILE, "question")]
         # The slope of the law, and the verdict on it.
         lines = read_made(tables / f"{law.LINES}.csv", law.LINE_COLUMNS)
@@ -449,7 +432,7 @@ def law_findings(folder: Path) -> Iterator[Finding]:
     """Report the verdicts on the law, with its slope; nothing if they were not decided."""
     if outcomes := law_outcomes(folder):
         found = finding(FILE, "law-finding", **outcomes)
-        yield replace(found, detail=with_minus_signs(found.detail))
+        yield replace(found, detail=with_minus(found.detail))
 
 
 RELATED = "related.md"

@@ -23,17 +23,8 @@ from rankbound_study.report.numbers import DASH
 from rankbound_study.report.tables.protocols import option_text
 from rankbound_study.results.neural import data_set_title
 from rankbound_study.results.study_files import scan_runs
-from rankbound_study.templates import text
-from rankbound_study.vocabulary import HONEST, OF_FEATURES, PUBLISHED, SAMPLED, STUDY, method_of
-
-_BOUNDED = {
-    "none": ("M", "the metric itself"),
-    "min-max": ("(M − min) / (max − min)", "0 for the smallest value over all orderings, 1 for the largest"),
-    "expectation": ("M / E", "1 for a random ordering of the list"),
-    "expectation-max": ("(M − E) / (max − E)", "0 for a random ordering, 1 for the largest value"),
-    "distribution": ("F(M)", "the share of random orderings that score at most M, smoothed"),
-}
-"""Bounding -> the bounded value of a metric M of one list (thesis, chapter 3), as a formula and in words."""
+from rankbound_study.templates import text, titled
+from rankbound_study.vocabulary import BOUNDINGS, HONEST, OF_FEATURES, PUBLISHED, SAMPLED, STUDY, method_of
 
 FILE = "methods.md"
 
@@ -48,10 +39,10 @@ def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBl
     deciding = "table_claims" in known.get("tables", ["table_claims"]) and HONEST in protocols
     data = " ".join(_data(known))
     controls = known.get("controls", ("random", "oracle", "best-feature", "popularity"))
-    boundings = [name for name in known.get("boundings", _BOUNDED) if name in _BOUNDED]
+    boundings = [name for name in known.get("boundings", BOUNDINGS) if name in BOUNDINGS]
     estimates = _estimates(known) if "distribution" in boundings else ""
     bounds = Layout.of(FILE, "bounds", estimates=estimates).of_texts(
-        (bounding_title(name), *_BOUNDED[name]) for name in boundings
+        (bounding_title(name), *titled(FILE, f"value-{name}")) for name in boundings
     )
     paragraphs = {
         "Training": _training(known),
@@ -287,7 +278,7 @@ def settings_table(runs: Path) -> Iterator[TableBlock]:
         rules.add(len(rows))
         rows += _settings(own)
     if rows:
-        yield replace(Layout.of(FILE, "settings").of_rows([]), rows=tuple(rows), rules=frozenset(rules))
+        yield replace(Layout.of(FILE, "settings")([]), rows=tuple(rows), rules=frozenset(rules))
 
 
 def _settings(picked: pl.DataFrame) -> Iterator[tuple[Cell, ...]]:

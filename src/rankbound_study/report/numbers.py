@@ -15,7 +15,7 @@ def signed(value: float | None) -> str:
 
 def four(value: float | None) -> str:
     """Return a score to four decimals, or a dash for None."""
-    return DASH if value is None else study_files.score(value)
+    return DASH if value is None else with_minus(study_files.score(value))
 
 
 def fixed(digits: int) -> Callable[[float], str]:
@@ -29,10 +29,5 @@ def between(low: float | None, high: float | None) -> str:
 
 
 def with_minus(text: str) -> str:
-    """Replace every hyphen by a minus sign."""
-    return text.replace("-", "−")
-
-
-def with_minus_signs(sentence: str) -> str:
-    """Replace the hyphens of negative numbers in a sentence by minus signs."""
-    return re.sub(r"(?<![\w.^])-(?=\d)", "−", sentence)
+    """Replace the hyphens of negative numbers and of differences (`a - b`) in a text by minus signs."""
+    return re.sub(r"(?<![\w.^])-(?=[\d ])", "−", text)

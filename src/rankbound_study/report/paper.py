@@ -5,6 +5,7 @@ The full report, with every table, figure and claim, is its supplement (`rankbou
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,15 @@ from rankbound_study.report.claims import Claims
 from rankbound_study.report.content import Figures
 from rankbound_study.report.findings import Bounded, law_findings, law_outcomes
 from rankbound_study.report.methods import methods_section
-from rankbound_study.report.numbers import between, signed, with_minus
-from rankbound_study.report.tables.effects import REGISTERED, replicas_block
+from rankbound_study.report.numbers import between, signed
+from rankbound_study.report.tables.effects import REGISTERED_FORMATS, replicas_block
+from rankbound_study.report.tables.table_5_1 import TOLERANCE
 from rankbound_study.results.study_files import read_made
-from rankbound_study.templates import text, titled
+from rankbound_study.templates import titled
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
 
 FILE = "paper.md"
-FIGURES = {"effects": ("figure_effects",), "law": ("figure_law", "figure_weight_powers")}
-"""Anchor -> the figures of a section."""
-FIGURE_NAMES = tuple(name for names in FIGURES.values() for name in names)
+FIGURES = ("figure_effects", "figure_law", "figure_weight_powers")
 
 TABLES = ("table_5_1", "table_5_1_honest", "table_effects", "table_law")
 """The tables that it is made from, beside that of claims; those that figures are drawn from come first."""
@@ -60,68 +60,62 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     Raises:
         DataError: a table is damaged, or Table 5.1 is missing.
     """
-    tables, figures = results / "tables", figures or Figures(results)
-    bounded, claims, others = Bounded.read(tables), Claims.read(tables), list(counter_examples(elsewhere))
+    tables = results / "tables"
+    bounded, claims = Bounded.read(tables), Claims.read(tables)
+    figures = replace(figures or Figures(results), synthetic=bounded.synthetic)
     cells = read_made(tables / f"{effects.NAME}.csv", effects.CELL_COLUMNS)
     means = _counted(read_made(tables / f"{effects.MEANS}.csv", effects.MEAN_COLUMNS), cells)
-    outcomes, found = law_outcomes(tables), list(law_findings(tables))
-    none = pl.DataFrame(schema=REGISTERED_COLUMNS)
-    registered = none if elsewhere is None else read_made(elsewhere / OTHER_TABLES[-1], REGISTERED_COLUMNS)
-    synthetic = bounded.summary["synthetic"]
-    honest = bounded.honest.filter(pl.col("n_trainings") > 0)
+    pairs = read_made(tables / "table_effects_replicas.csv", effects.REPLICA_COLUMNS)
+    predictions = read_made(tables / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS)
+    second = predictions.with_columns(shown=pl.col("prediction").str.strip_prefix(f"{law.SECOND_HYPOTHESIS}: "))
+    registered = pl.DataFrame(schema=REGISTERED_COLUMNS)
+    others: list[dict[str, Any]] = []
+    if elsewhere is not None:
+        registered = read_made(elsewhere / OTHER_TABLES[-1], REGISTERED_COLUMNS)
+        others += counter_examples(elsewhere)
+    ends = [row[key] for row in others if row["bounds"] == "affine" for key in ("lowest", "highest")] or [None]
     facts: dict[str, Any] = {
         "names": list(dict.fromkeys(map(_source, bounded.data_sets))),
-        "seeds": honest["n_seeds"].max() or 1,
+        "seeds": bounded.honest.filter(pl.col("n_trainings") > 0)["n_seeds"].max() or 1,
         **_printed(bounded),
+        "means": means.to_dicts(),
+        "law": list(law_findings(tables)),
+        "others": others,
+        "worst": min(ends),
+        "best": max(ends),
+        "predictions": len(registered),
+        "outcomes": dict(registered.group_by("outcome", maintain_order=True).len().rows()),
+        "commit": registered["registered"].str.head(8).first(),
     }
 
-    def drawn(anchor: str) -> Iterator[Any]:
-        return figures.blocks(*FIGURES[anchor], synthetic=synthetic)
+    def section(anchor: str, *blocks: Any) -> ReportSection:
+        title, opening = titled(FILE, anchor, **facts)
+        return ReportSection(anchor, title.removesuffix("."), opening, blocks)
 
-    pairs = read_made(tables / "table_effects_replicas.csv", effects.REPLICA_COLUMNS)
-    replicas = () if pairs.is_empty() else (replicas_block(pairs),)
-    ends = [row[key] for row in others if row["bounds"] == "affine" for key in ("lowest", "highest")] or [None]
-    told = {**_told(registered), "worst": min(ends), "best": max(ends), "law": found}
-    abstract = text(FILE, "abstract", means=means.to_dicts(), **facts, **told)
-    answers = Layout.of(FILE, "answers").of_rows(_answers(means, outcomes, bounded, claims, registered))
     sections = [
-        ReportSection("abstract", "Abstract", abstract),
-        ReportSection("answers", "Answers", "", (answers,)),
-        ReportSection("methods", "How it was done", "", tuple(_methods(bounded, cells, facts))),
-        ReportSection("effects", "What bounding does", text(FILE, "effects"), (*drawn("effects"), *replicas)),
+        section("abstract"),
+        section("answers", Layout.of(FILE, "questions")(_answers(means, law_outcomes(tables), bounded, claims, facts))),
+        section("methods", *_methods(bounded, cells, facts)),
+        section("effects", *figures.blocks("figure_effects"), *([replicas_block(pairs)] if len(pairs) else [])),
     ]
-    for one in found:
-        opening = f"{text(FILE, 'law')} {one.headline} {one.detail}"
-        start = f"{law.SECOND_HYPOTHESIS}: "
-        rows = read_made(tables / f"{law.PREDICTIONS}.csv", law.PREDICTION_COLUMNS).rows(named=True)
-        block = Layout.of(FILE, "second").of_rows(
-            {name: with_minus(text.removeprefix(start)) for name, text in row.items()}
-            for row in rows
-            if row["prediction"].startswith(start)
-        )
-        sections.append(ReportSection("law", "Why", opening, (block, *drawn("law"))))
+    if facts["law"]:
+        of_second = Layout.of(FILE, "second")(second.filter(pl.col("shown") != pl.col("prediction")))
+        sections.append(section("law", of_second, *figures.blocks("figure_law", "figure_weight_powers")))
     if others:
-        block = Layout.of(FILE, "elsewhere").of_rows(others)
-        opening = text(FILE, "elsewhere-opening", others=others)
-        sections.append(ReportSection("elsewhere", "On other data", opening, (block,)))
+        sections.append(section("elsewhere", Layout.of(FILE, "counter-examples")(others)))
     if len(registered):
-        opening = text(FILE, "predicted", commit=registered["registered"][0][:8])
         # Fewer columns than in the report.
-        left_out = ("compared with", "deciding difference")
-        columns = tuple(column for column in REGISTERED.columns if column.title not in left_out)
-        block = REGISTERED(registered, caption=text(FILE, "predicted-table"), columns=columns, labels=4)
-        sections.append(ReportSection("predicted", "Predicted before the runs", opening, (block,)))
-    opening, limits = text(FILE, "reproduced", **facts), ("limits", "limits-noise", "limits-print", "limits-selection")
+        layout = Layout.of(FILE, "predictions", formats=REGISTERED_FORMATS)
+        sections.append(section("predicted", layout(registered)))
+    limits = ("limits-data", "limits-noise", "limits-print", "limits-selection")
     sections += [
-        ReportSection("table-5-1", "What is reproduced", opening, (bounded.block,)),
-        ReportSection("practice", "Which loss and bound to take", "", tuple(_advice(means))),
-        ReportSection("limits", "Limitations", "", tuple(paragraph(FILE, name, **facts) for name in limits)),
-        ReportSection("data", "Data and code", text(FILE, "data", **facts)),
-        ReportSection("references", "References", "", tuple(references())),
+        section("table-5-1", bounded.block),
+        section("practice", *_advice(means)),
+        section("limits", *(paragraph(FILE, name, **facts) for name in limits)),
+        section("data"),
+        section("references", *references()),
     ]
-    return Document(
-        text(FILE, "title"), "The supplement has every table, figure and claim.", synthetic, tuple(sections)
-    )
+    return Document(*titled(FILE, "title"), figures.synthetic, tuple(sections))
 
 
 _BOUNDS = (
@@ -171,11 +165,12 @@ def _printed(bounded: Bounded) -> dict[str, Any]:
 
     The labels of MQ2008 are read in the way that fits more of its scores; `otherwise` is the number by the other way.
     """
-    cells = bounded.summary["cells"]
-    readings = sorted((name for name in cells if name.startswith("mq2008")), key=lambda name: -cells[name]["within"])
     every = bounded.table.filter(pl.col("as_printed"), pl.col("published").is_not_null())
-    rows = every.filter(~pl.col("dataset").is_in(readings[1:]))
-    count = pl.col(f"within_{bounded.summary['tolerance']:g}").sum()
+    count = pl.col("within_0.015").sum()
+    of_queries = every.filter(pl.col("dataset").str.starts_with("mq2008"), pl.col("ours").is_not_null())
+    within = dict(of_queries.group_by("dataset").agg(count).sort("dataset").rows())
+    fitting = sorted(within, key=within.__getitem__, reverse=True)
+    rows = every.filter(~pl.col("dataset").is_in(fitting[1:]))
     by_metric = rows.group_by("metric", maintain_order=True).agg(count.alias("within"), pl.len().alias("total")).rows()
     cell = ["dataset", "nsr", "loss", "metric"]
     plain = rows.filter(bounding=UNBOUNDED).select(*cell, theirs="published", own="ours")
@@ -185,23 +180,21 @@ def _printed(bounded: Bounded) -> dict[str, Any]:
     return {
         "within": rows.select(count).item(),
         "total": len(rows),
-        "otherwise": every.filter(~pl.col("dataset").is_in(readings[:-1])).select(count).item()
-        if readings[1:]
-        else None,
+        "otherwise": every.filter(~pl.col("dataset").is_in(fitting[:-1])).select(count).item() if fitting[1:] else None,
         "by_metric": by_metric,
         "signs": signs.filter(published=pl.col("ours")).height,
         "compared": len(signs),
-        "tolerance": bounded.summary["tolerance"],
+        "tolerance": TOLERANCE,
     }
 
 
 def _answers(
-    means: pl.DataFrame, outcomes: Any, bounded: Bounded, claims: Claims, registered: pl.DataFrame
+    means: pl.DataFrame, outcomes: Any, bounded: Bounded, claims: Claims, facts: Mapping[str, Any]
 ) -> Iterator[dict[str, str | None]]:
     """Yield the questions with their answers, as far as the tables have them."""
 
-    def row(piece: str, where: str = "supplement", effect: str | None = None, **facts: Any) -> dict[str, str | None]:
-        question, answer = titled(FILE, piece, **facts)
+    def row(piece: str, where: str = "supplement", effect: str | None = None, **own: Any) -> dict[str, str | None]:
+        question, answer = titled(FILE, piece, **facts, **own)
         return {"question": question, "answer": answer, "effect": effect, "where": where}
 
     for one in means.iter_rows(named=True):
@@ -211,15 +204,13 @@ def _answers(
         yield row("second-answer", "Why", written=outcomes["second"][0], held=outcomes["second"][1])
     if outcomes:
         yield row("law-answer", "Why", **outcomes)
-    if len(registered):
-        yield row("predicted-answer", "Predicted before the runs", **_told(registered))
-    printed = _printed(bounded)
-    if printed["total"]:
-        yield row("reproduced-answer", "What is reproduced", **printed)
-    if compared := bounded.popularity.values():
-        beaten = sum(popularity > best for popularity, best in compared)
-        yield row("popularity-answer", beaten=beaten, of=len(compared))
-    if claims.table is not None:
+    if facts["predictions"]:
+        yield row("predicted-answer", "Predicted before the runs")
+    if facts["total"]:
+        yield row("reproduced-answer", "What is reproduced")
+    if len(compared := bounded.popularity):
+        yield row("popularity-answer", beaten=(compared["popularity"] > compared["best"]).sum(), of=len(compared))
+    if len(claims.table):
         empirical = claims.table.filter(kind="empirical")
         counts = verdicts.counts(empirical)
         yield row("claims-answer", counts=counts, theorems=len(claims.table) - len(empirical))
@@ -240,10 +231,8 @@ def _advice(means: pl.DataFrame) -> Iterator[Paragraph]:
     yield paragraph(FILE, "check-first", flat=FLAT)
 
 
-def counter_examples(folder: Path | None) -> Iterator[dict[str, Any]]:
+def counter_examples(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the lowest and highest effects of bounds in the tables of other profiles, by data and loss."""
-    if folder is None:
-        return
     of_citeulike, of_samplings, *of_regimes = (folder / name for name in OTHER_TABLES[:-1])
     citeulike = read_made(of_citeulike, CITEULIKE_COLUMNS)
     # Its runs are scored by nDCG and AP alone.
@@ -255,12 +244,6 @@ def counter_examples(folder: Path | None) -> Iterator[dict[str, Any]]:
     for path, title in zip(of_regimes, ("MovieLens, mixed ratios", "generated lists"), strict=True):
         table = read_made(path, effects.REGIME_COLUMNS)
         yield from _summarised(title, table.filter(pl.col("n_untrained") == 0))
-
-
-def _told(registered: pl.DataFrame) -> dict[str, Any]:
-    """Return how many predictions were registered, and how many have each outcome."""
-    counts = dict(registered.group_by("outcome", maintain_order=True).len().rows())
-    return {"predictions": len(registered), "outcomes": counts}
 
 
 def _differences(table: pl.DataFrame, cell: list[str]) -> pl.DataFrame:

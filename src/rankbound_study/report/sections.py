@@ -19,7 +19,7 @@ from rankbound_study.report.blocks import Finding, Layout, ReportSection, Row, f
 from rankbound_study.report.claims import Claims
 from rankbound_study.report.content import Figures, table_blocks
 from rankbound_study.report.methods import settings_table
-from rankbound_study.report.numbers import between, four, signed
+from rankbound_study.report.numbers import four, signed
 from rankbound_study.report.tables import leaderboard
 from rankbound_study.report.tables import neural as tables
 from rankbound_study.results import neural
@@ -39,35 +39,32 @@ class Leaderboard:
     """The leaderboard's tables; without rows if it was not made.
 
     Attributes:
-        table: a row per data set and system.
+        table: a row per data set and system, with the processor `seconds` of its trainings, from their records.
         topics: the differences by topic.
         facts: what the data are.
-        costs: the processor seconds of the trainings by `_KEY`, from their records.
     """
 
     table: pl.DataFrame
     topics: pl.DataFrame
     facts: Mapping[str, Any]
-    costs: Mapping[tuple[Any, ...], float]
 
     @classmethod
     def read(cls, folder: Path, manifest: Manifest | None) -> "Leaderboard":
-        """Read the tables in a folder, and the costs in the records."""
+        """Read the tables in a folder, and the costs of the honest trainings in the records."""
         path = folder / f"{leaderboard.NAME}.csv"
         if not path.exists():
-            return cls(pl.DataFrame(schema=COLUMNS), pl.DataFrame(schema=TOPICS), {"margin": 0, "data_sets": []}, {})
+            return cls(pl.DataFrame(schema=COLUMNS), pl.DataFrame(schema=TOPICS), {"margin": 0, "data_sets": []})
         table, topics = read_table(path, COLUMNS), read_table(folder / f"{leaderboard.NAME}_topics.csv", TOPICS)
-        # The honest trainings in the records.
-        costs: dict[tuple[Any, ...], float] = {}
+        seconds: dict[tuple[Any, ...], float] = {}
         for step in manifest.steps if manifest else ():
             options = step.arguments.get("options")
             if step.subcommand != "job" or not isinstance(options, Mapping) or "variant" not in options:
                 continue
             if options.get("protocol") == "honest" and step.cpu_seconds:
-                named = {**options, "model": options["model"]["name"]}
-                key = tuple(named[name] for name in _KEY)
-                costs[key] = costs.get(key, 0.0) + step.cpu_seconds
-        return cls(table, topics, read_facts(folder / leaderboard.SUMMARY, leaderboard.FACTS), costs)
+                key = tuple({**options, "model": options["model"]["name"]}[name] for name in _KEY)
+                seconds[key] = seconds.get(key, 0.0) + step.cpu_seconds
+        costs = pl.Series("seconds", [seconds.get(key) for key in table.select(_KEY).rows()], pl.Float64)
+        return cls(table.with_columns(costs), topics, read_facts(folder / leaderboard.SUMMARY, leaderboard.FACTS))
 
     def findings(self) -> Iterator[Finding]:
         """Report for each data set what ranks best, how it compares, and what it took; then the effect of bounding.
@@ -86,22 +83,22 @@ class Leaderboard:
             counts = _verdict_counts(bounded["counterpart_verdict"])
             yield finding(BOARD, "bounding", rows, cases=len(bounded), margin=self.facts["margin"], **counts)
 
-    def sections(self, results: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:
+    def sections(self, results: Path, figures: Figures) -> Iterator[ReportSection]:
         """Yield the section with the tables, and one with the figures."""
         if self.table.is_empty():
             return
         settings = settings_table(results / "experiments.parquet")
         others = (replace(block, name="Settings of the experiments") for block in settings)
-        boards = leaderboard.blocks_of(self.table, self.facts["margin"], self._seconds)
+        boards = leaderboard.blocks_of(self.table, self.facts["margin"])
         # The topics with the largest differences on either side.
         rows = []
         for part in self.topics.partition_by("dataset", "nsr", "role", maintain_order=True):
             ends = part.tail(NAMED_TOPICS).reverse().to_dicts()
             ends += [row for row in part.head(NAMED_TOPICS).to_dicts() if row not in ends]
             rows += [row for row in ends if row["difference"]]
-        named = [Layout.of(BOARD, "topics", formats={"system": system_text}).of_rows(rows)] if rows else []
+        named = [Layout.of(BOARD, "topics", formats={"system": system_text})(rows)] if rows else []
         yield ReportSection("leaderboard", "Leaderboard", text(BOARD, "opening"), (*boards, *named, *others))
-        if drawn := tuple(figures.blocks("figure_leaderboard_", synthetic=synthetic)):
+        if drawn := tuple(figures.blocks("figure_leaderboard_")):
             yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", drawn)
 
     def advice(self) -> Iterator[ReportSection]:
@@ -137,18 +134,14 @@ class Leaderboard:
             needed=max(filter(None, needed), default=0),
             baseline="" if str(best["baseline_verdict"]).startswith(BETTER) else "".join(baseline),
             margin=self.facts["margin"],
-            **{name: best[name] for name in ("n_topics", "n_seeds", "metric")},
+            **best,
             **_verdict_counts(others["best_verdict"]),
         )
 
     def _finding(self, label: str, facts: Row, own: pl.DataFrame, best: Row) -> Finding:
         verdicts = _verdict_counts(own.filter(pl.col("rank") > 1)["best_verdict"].drop_nulls())
-        alike = f"alike within ±{self.facts['margin']:g}"
-        words = ("significantly better", "significantly worse", alike, "inconclusive")
         ranked = own.filter(pl.col("rank").is_not_null())
         highest = ranked.sort("score", "rank", descending=[True, False]).row(0, named=True)
-        of_all = sum(self._seconds(row) or 0 for row in own.iter_rows(named=True))
-        of_best = self._seconds(best)
         return finding(
             BOARD,
             "best",
@@ -156,16 +149,14 @@ class Leaderboard:
             label=label,
             name=_name(own, best),
             data=facts,
-            verdicts=list(verdicts.values()),
-            counts=[f"{count} {word}" for word, count in zip(words, verdicts.values(), strict=True) if count],
+            others=sum(verdicts.values()),
+            margin=self.facts["margin"],
             highest=highest | {"name": _name(own, highest)},
-            time="" if of_best is None else _time(of_all),
-            time_of_best="" if of_best is None else _time(of_best),
-            **{name: best[name] for name in ("metric", "score", "low", "high", "n_skipped", "rank")},
+            time="" if best["seconds"] is None else _time(sum(own["seconds"].drop_nulls())),
+            time_of_best="" if best["seconds"] is None else _time(best["seconds"]),
+            **best,
+            **verdicts,
         )
-
-    def _seconds(self, row: Row) -> float | None:
-        return self.costs.get(tuple(row[name] for name in _KEY))
 
 
 def _name(own: pl.DataFrame, row: Row) -> str:
@@ -246,24 +237,22 @@ class Results:
 
     def mean(self, method: str, metric: str | None = None) -> float | None:
         """Return a method's mean; None if it has not run."""
-        own = pl.col("method") == method, pl.col("metric") == (metric or self.about.metric)
-        return next(iter(self.scores.filter(*own)["ours"]), None)
+        return next(iter(self.scores.filter(method=method, metric=metric or self.about.metric)["ours"]), None)
 
     def printed(self, method: str) -> float | None:
         """Return the score that the paper prints for a method, on any data set."""
-        own = neural.printed_scores(self.about).filter(pl.col("method") == method.removesuffix(neural.AS_PRINTED))
+        own = neural.printed_scores(self.about).filter(method=method.removesuffix(neural.AS_PRINTED))
         return next(iter(own["printed"]), None)
 
     def of_families(self, *families: str) -> list[str]:
         """Return the methods of families that have run, by family."""
-        ran = self.scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == self.about.metric)
-        return [name for one in families for name in ran.filter(pl.col("family") == one)["method"]]
+        ran = self.scores.filter(pl.col("ours").is_not_null(), metric=self.about.metric)
+        return [name for one in families for name in ran.filter(family=one)["method"]]
 
     def compared(self, method: str, other: str) -> dict[str, Any] | None:
         """Return the difference of two methods and its interval (difference, low, high); None unless both have run."""
         for first, second, sign in ((method, other, 1), (other, method, -1)):
-            rows = self.comparisons.filter(pl.col("method") == first, pl.col("other") == second)
-            for row in rows.iter_rows(named=True):
+            for row in self.comparisons.filter(method=first, other=second).iter_rows(named=True):
                 low, high = sorted((sign * row["low"], sign * row["high"]))
                 return {"difference": sign * row["difference"], "low": low, "high": high}
         return None
@@ -285,11 +274,10 @@ def read_results(folder: Path) -> list[Results]:
 def facts(results: Sequence[Results]) -> Iterator[Finding]:
     """Yield the facts of all tables with scores on real data."""
     for table in results:
-        if table.synthetic or not table.scores["ours"].count():
-            continue
-        yield from _readings(table) if table.about.of_faces else _above_random(table)
-        yield from _same_models(table)
-        yield from _as_printed(table)
+        if not table.synthetic and table.scores["ours"].count():
+            yield from _readings(table) if table.about.of_faces else _above_random(table)
+            yield from _same_models(table)
+            yield from _as_printed(table)
 
 
 def _above_random(web: Results) -> Iterator[Finding]:
@@ -298,47 +286,41 @@ def _above_random(web: Results) -> Iterator[Finding]:
     if random is None or lambdamart is None or printed is None:
         return
     means = [web.mean(method) or 0.0 for method in web.of_families(*neural.FAMILIES)]
+    every = neural.printed_scores(web.about)["printed"]
     row = web.scores.filter(pl.col("ours").is_not_null(), pl.col("family") != neural.CONTROL).row(0, named=True)
     yield finding(
         NEURAL,
         "above-random",
         ours=lambdamart,
         data=web.data,
-        place=_place(lambdamart, means),
+        place=1 + sum(mean > lambdamart for mean in means),
         random=random,
         above=sum(mean > random for mean in means),
         methods=len(means),
         printed=printed,
-        printed_place=_place(printed, neural.printed_scores(web.about)["printed"].to_list()),
+        printed_place=1 + (every > printed).sum(),
+        printed_methods=len(every),
         dataset=web.about.dataset,
-        skipped=row["n_skipped"],
-        n=row["n"],
+        **{name: row[name] for name in ("n", "n_skipped")},
     )
-
-
-def _place(score: float, scores: Sequence[float]) -> str:
-    return f"place {1 + sum(other > score for other in scores)} of {len(scores)}"
 
 
 def _readings(faces: Results) -> Iterator[Finding]:
     """Compare the printed classifiers, which score below 0.5, with two ways of counting a pair (N18 of the errata)."""
-    names = faces.of_families("classification")
-    by_score, both = ([faces.mean(name, metric) or 0.0 for name in names] for metric in (None, neural.READINGS[0]))
-    printed = [value for name in names if (value := faces.printed(name)) is not None]
-    if not names or not printed:
-        return
     metrics = {"score": None, **dict(zip(("right", "same", "wrong"), neural.READINGS, strict=False))}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"method": name, "printed": faces.printed(name)}
         | {title: faces.mean(name, metric) for title, metric in metrics.items()}
-        for name in names
+        for name in faces.of_families("classification")
     ]
-    spans = {"by_score": _span(by_score), "printed": _span(printed), "both": _span(both)}
-    yield finding(NEURAL, "readings", rows, data=faces.data, **spans)
+    if printed := [row["printed"] for row in rows if row["printed"] is not None]:
+        by_score, both = ([row[title] or 0.0 for row in rows] for title in ("score", "right"))
+        spans = {"by_score": _span(by_score, four), "printed": _span(printed, four), "both": _span(both, four)}
+        yield finding(NEURAL, "readings", rows, data=faces.data, **spans)
 
 
-def _span(values: Sequence[float]) -> str:
-    return f"{four(min(values))} to {four(max(values))}" if len(values) > 1 else four(values[0])
+def _span(values: Sequence[float], write: Callable[[float], str]) -> str:
+    return f"{write(min(values))} to {write(max(values))}" if len(values) > 1 else write(values[0])
 
 
 def _same_models(table: Results) -> Iterator[Finding]:
@@ -352,9 +334,9 @@ def _same_models(table: Results) -> Iterator[Finding]:
         inside += [] if printed is None else [ours["low"] <= printed <= ours["high"]]
         rows.append({"methods": f"{method} − {other}", "printed": printed, **ours})
     if rows:
-        metric, dataset = table.about.metric.replace("PairAccuracy", "Pair accuracy"), table.about.dataset
         counts = {"outside": inside.count(False), "known": len(inside)}
-        yield finding(NEURAL, "same-models", rows, data=table.data, metric=metric, dataset=dataset, **counts)
+        about = {"of_faces": table.about.of_faces, "metric": table.about.metric, "dataset": table.about.dataset}
+        yield finding(NEURAL, "same-models", rows, data=table.data, **about, **counts)
 
 
 def _as_printed(table: Results) -> Iterator[Finding]:
@@ -362,17 +344,12 @@ def _as_printed(table: Results) -> Iterator[Finding]:
     rows = []
     for name in table.of_families(*neural.FAMILIES):
         base = name.removesuffix(neural.AS_PRINTED)
-        if base == name or (change := table.compared(name, base)) is None:
-            continue
-        rows.append({"method": base, "theirs": table.mean(name), "ours": table.mean(base), **change})
-    if changes := [row["difference"] for row in rows]:
-        span = signed(changes[0]) if len(changes) == 1 else between(min(changes), max(changes))
+        if base != name and (change := table.compared(name, base)) is not None:
+            rows.append({"method": base, "theirs": table.mean(name), "ours": table.mean(base), **change})
+    if rows:
         random = four(0.5 if table.about.of_faces else table.mean("random"))
+        span = _span([row["difference"] for row in rows], signed)
         yield finding(NEURAL, "as-printed", rows, data=table.data, span=span, random=random)
-
-
-SOURCE = "N"
-"""First letter of the ids of this study's claims."""
 
 
 def neural_sections(tables: Path, figures: Figures, claims: Claims) -> Iterator[ReportSection]:
@@ -381,9 +358,9 @@ def neural_sections(tables: Path, figures: Figures, claims: Claims) -> Iterator[
     if not results:
         return
     synthetic = any(table.synthetic for table in results)
-    listed = () if all(table.synthetic for table in results) else claims.of_source(SOURCE)
+    listed = () if all(table.synthetic for table in results) else claims.of_source("N")
     opening = " ".join(text(NEURAL, name) for name in ("opening", *["generated"] * synthetic))
     shown = (*listed, *table_blocks("neural", tables))
     yield ReportSection("neural", "Neural networks in ranking", opening, shown, tuple(facts(results)))
-    drawn = tuple(figures.blocks("figure_neural_", synthetic=synthetic))
+    drawn = tuple(figures.blocks("figure_neural_"))
     yield ReportSection("neural-figures", "Figures of neural ranking", "", drawn)

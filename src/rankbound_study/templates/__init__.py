@@ -5,6 +5,7 @@ so that a changed sentence makes the figures, tables and reports anew that have 
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -24,10 +25,7 @@ def text(file: str, name: str, /, **facts: Any) -> str:
     Raises:
         jinja2.UndefinedError: the piece names a fact that is not given.
     """
-    piece = pieces(file)[name].partition("\n|")[0]
-    if facts:
-        piece = _environment().from_string(piece).render(facts)
-    return re.sub(r"[ \n]+", " ", piece).strip()
+    return re.sub(r"[ \n]+", " ", _filled(pieces(file)[name].partition("\n|")[0], facts)).strip()
 
 
 def titled(file: str, name: str, /, **facts: Any) -> tuple[str, str]:
@@ -36,12 +34,16 @@ def titled(file: str, name: str, /, **facts: Any) -> tuple[str, str]:
     return title.strip(), rest.strip()
 
 
-def table_below(file: str, name: str) -> tuple[list[tuple[str, ...]], str]:
-    """Return the columns of the pipe table below a piece, each with its cells from the top, and what stands below."""
+def table_below(file: str, name: str, /, **facts: Any) -> tuple[list[list[str]], str]:
+    """Return the columns of the pipe table below a piece, each with its cells from the top, and what stands below.
+
+    Titles have facts in them, too; a column is left out if these leave its title empty.
+    """
     piece = pieces(file)[name]
     lines = re.findall(r"^\|(.*)\|$", piece, flags=re.M)
-    columns = list(zip(*([cell.strip() for cell in line.split("|")] for line in lines), strict=True))
-    return columns, piece.rpartition("|\n")[2] if lines else ""
+    columns = zip(*([cell.strip() for cell in line.split("|")] for line in lines), strict=True)
+    filled = [(title, _filled(title, facts), *below) for title, *below in columns]
+    return [own for title, *own in filled if own[0] or not title], piece.rpartition("|\n")[2] if lines else ""
 
 
 @cache
@@ -49,6 +51,10 @@ def pieces(file: str) -> dict[str, str]:
     """Return the pieces of a file by name."""
     _, *parts = re.split(r"^## (\S+)\n", template(file), flags=re.M)
     return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _filled(text: str, facts: Mapping[str, Any]) -> str:
+    return str(_environment().from_string(text).render(facts)) if facts else text
 
 
 @cache

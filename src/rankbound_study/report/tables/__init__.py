@@ -21,7 +21,7 @@ from rankbound_study.results.study_files import StudyFiles, read_made, read_tabl
 from rankbound_study.vocabulary import HONEST
 
 Lays = Callable[[pl.DataFrame], TableBlock]
-"""Lays the rows of a table out for people, such as a `report.columns.Layout`."""
+"""Lays the rows of a table out for people, such as a `report.blocks.Layout`."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,6 @@ OF_STUDY: Mapping[str, Any] = {"needs": ("runs", "epochs"), "part": HONEST, "opt
 OF_EXPERIMENTS = {**OF_STUDY, "needs": ("runs", "epochs", "experiments", "experiment_epochs")}
 """Fields of a table that is made from those and from the experiments."""
 
-_REQUIRED = ("runs", "epochs")
-"""Files without which a table that needs them cannot be made; others are absent from some studies."""
-
 
 def evidence_of(files: StudyFiles, study: str) -> Evidence:
     """Return the evidence in the files of a study."""
@@ -105,7 +102,8 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
             f"({verdicts.NAME}: `python -m rankbound_study claims`)"
         )
     spec = table_specs()[name]
-    for needed in _REQUIRED:
+    # Other files are absent from some studies.
+    for needed in ("runs", "epochs"):
         if needed in spec.needs and getattr(files, needed) is None:
             raise ConfigError(f"{name} is made from {needed}: give their table with --{needed} FILE")
     if unknown := sorted(set(options) - set(spec.options)):
@@ -114,7 +112,7 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
     made = spec.make(name, files, **options, **spec.arguments)
     found: TableFiles = made if isinstance(made, TableFiles) else TableFiles(made)
     lay = spec.in_files or spec.layout
-    if lay is None or ".md" not in spec.beside or found.texts is not None:
+    if lay is None or ".md" not in spec.beside or ".md" in found.beside:
         return found
     block = lay(found.table)
-    return replace(found, texts=texts(f"{block.name}. {block.caption}", [block], block.name))
+    return replace(found, beside={**texts(f"{block.name}. {block.caption}", [block], block.name), **found.beside})

@@ -15,7 +15,17 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.reader import read_instances
 from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import Across, Cell, Column, Layout, Row, TableBlock, TableFiles, texts, with_margin
+from rankbound_study.report.blocks import (
+    Across,
+    Cell,
+    Format,
+    Layout,
+    Row,
+    TableBlock,
+    TableFiles,
+    texts,
+    with_margin,
+)
 from rankbound_study.report.numbers import DASH, between, signed, with_minus
 from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, evidence_of, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
@@ -107,35 +117,24 @@ def make_law(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFil
     return TableFiles(law.cells_table(found), beside=beside)
 
 
-_NUMBERS = {
-    "n_lists": "lists",
-    "cv_weights": "weights",
-    "cv_influence_without": "influence without",
-    "cv_influence_with": "with",
-    "cv_mismatch_without": "mismatch without",
-    "cv_mismatch_with": "with",
-    "effective_without": "effective lists without",
-    "effective_with": "with",
-}
-"""Number -> its title; coefficients of variation have decimals."""
-
+_NUMBERS = (
+    *("n_lists", "cv_weights", "cv_influence_without", "cv_influence_with"),
+    *("cv_mismatch_without", "cv_mismatch_with", "effective_without", "effective_with"),
+)
 WEIGHT_COLUMNS: dict[str, pl.DataType] = {
     **schema("text: dataset; int8: nsr; text: loss bounding"),
     **{f"{name}{end}": pl.Float64() for name in _NUMBERS for end in ("", "_least", "_largest")},
 }
 
 
-_IN_FILES = Layout.of(FILE, "weights-in-files")
-
-
-def _of_folds(name: str) -> Column:
-    """Return a column of means over folds, with the smallest and the largest fold in small type."""
+def _of_folds(digits: int) -> Format:
+    """Return a format of means over folds, with the smallest and the largest fold in small type."""
 
     def cell(*values: float) -> Cell:
-        mean, least, largest = (f"{value:.{3 if name.startswith('cv') else 0}f}" for value in values)
+        mean, least, largest = (f"{value:.{digits}f}" for value in values)
         return Cell(mean, "" if least == largest else f"{least}–{largest}")
 
-    return Column(_NUMBERS[name], (name, f"{name}_least", f"{name}_largest"), cell)
+    return cell
 
 
 @TABLES.add(
@@ -154,7 +153,7 @@ def _of_folds(name: str) -> Column:
         ),
         formats={"lists": lambda some, every: f"{some:.0f} of {every:.0f}"},
     ),
-    in_files=replace(_IN_FILES, columns=(*_IN_FILES.columns, *map(_of_folds, _NUMBERS))),
+    in_files=Layout.of(FILE, "weights-in-files", formats={"count": _of_folds(0), "cv": _of_folds(3)}),
 )
 def make_list_weights(name: str, files: StudyFiles) -> pl.DataFrame:
     """Return the table of the data sets whose instances are given: a row per loss and bound, means over folds."""
@@ -202,18 +201,15 @@ def _predicted(above: float | None, below: float | None) -> str:
     return with_minus(f"> {above:g}" if above is not None else f"< {below:g}")
 
 
-REGISTERED = Layout.of(
-    FILE,
-    "registered",
-    formats={
-        "predicted": _predicted,
-        "effect": lambda effect, low, high, as_sized: (
-            DASH if effect is None else with_margin(effect, low, high, strong=bool(as_sized))
-        ),
-        # The deciding difference, with what is compared with.
-        "deciding": lambda name, value, low, high: Cell(f"{signed(value)} ({between(low, high)})", f"minus {name}"),
-    },
-)
+REGISTERED_FORMATS: dict[str, Format] = {
+    "predicted": _predicted,
+    "effect": lambda effect, low, high, as_sized: (
+        DASH if effect is None else with_margin(effect, low, high, strong=bool(as_sized))
+    ),
+    # The deciding difference, with what is compared with.
+    "deciding": lambda name, value, low, high: Cell(f"{signed(value)} ({between(low, high)})", f"minus {name}"),
+}
+REGISTERED = Layout.of(FILE, "registered", formats=REGISTERED_FORMATS)
 TABLES.add("table_predictions", section="law", columns=law.REGISTERED_COLUMNS, layout=REGISTERED, **OF_EXPERIMENTS)(
     of_evidence(law.registered_table)
 )

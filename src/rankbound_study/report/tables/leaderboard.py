@@ -1,7 +1,6 @@
 """The leaderboard: all models with all losses and bounds on one metric, with tests, and where they differ."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
@@ -12,13 +11,12 @@ from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, WO
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import Cell, Column, Layout, Row, TableBlock, TableFiles, texts, with_margin
+from rankbound_study.report.blocks import Cell, Layout, TableBlock, TableFiles, texts, with_margin
 from rankbound_study.report.numbers import DASH
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import MARK, SYSTEM, names_of, of_data_set
 from rankbound_study.results.study_files import StudyFiles, read_facts, read_table
-from rankbound_study.templates import text
 from rankbound_study.vocabulary import HONEST
 
 FILE = "table_leaderboard.md"
@@ -30,78 +28,48 @@ FACTS = ("margin", "data_sets")
 """What the summary beside the table holds."""
 
 MARKS = {BETTER: "▲", WORSE: "▼", ALIKE: "≈"}
-_TITLES = {BEST: "minus the best", "counterpart": "minus unbounded", BASELINE: "minus {}"}
 
 
-def blocks_of(
-    table: pl.DataFrame, margin: float, seconds: Callable[[Row], float | None] = lambda row: None
-) -> Iterator[TableBlock]:
-    """Yield a block for each data set of the table, with a column of processor seconds, if some are known."""
+def blocks_of(table: pl.DataFrame, margin: float) -> Iterator[TableBlock]:
+    """Yield a block for each data set of the table, with a column of processor `seconds`, if some are known."""
     parts = table.partition_by("dataset", "nsr", maintain_order=True)
     for part in parts:
-        yield _block(part, margin, seconds, several=len(parts) > 1)
+        names, rows = names_of(part), part.to_dicts()
+        for row in rows:
+            row |= {"ranked": row["rank"] is not None, "control": row["loss"] == "none"}
+            row["name"] = names[tuple(row[name] for name in SYSTEM)] + MARK * bool(row["n_untrained"])
+            row["bounding"] = bounding_title(row["bounding"])
+            row |= {"loss": None, "bounding": None} if row["control"] else {}
+        layout = Layout.of(
+            FILE,
+            "leaderboard",
+            formats={"label": _label, "score": _score, "compared": _compared},
+            data_set=DataSet(rows[0]["dataset"], rows[0]["nsr"]).label if len(parts) > 1 else "",
+            baseline=next((row["model"] for row in rows if row["role"] == BASELINE), ""),
+            metric=rows[0]["metric"],
+            margin=margin,
+            level=LEVEL,
+            stuck=part["n_untrained"].sum(),
+            folds=part["n_folds"].to_numpy().max(),
+            timed=any(row.get("seconds") is not None for row in rows),
+        )
+        yield layout(rows)
 
 
-def _block(table: pl.DataFrame, margin: float, seconds: Callable[[Row], float | None], *, several: bool) -> TableBlock:
-    first, names = table.row(0, named=True), names_of(table)
-    label = DataSet(first["dataset"], first["nsr"]).label
-    of_baseline = next((row["model"] for row in table.iter_rows(named=True) if row["role"] == BASELINE), "")
-    stuck, folds = bool(table["n_untrained"].sum()), table["n_folds"].to_numpy().max()
-    timed = any(seconds(row) is not None for row in table.iter_rows(named=True))
-    caption = text(FILE, "caption", metric=first["metric"], margin=margin, level=LEVEL, stuck=stuck, folds=folds)
-
-    def model(row: Row) -> str:
-        return names[tuple(row[name] for name in SYSTEM)] + MARK * bool(row["n_untrained"])
-
-    def processor(row: Row) -> str:
-        cost = seconds(row)
-        return DASH if cost is None else f"{cost:.1f}"
-
-    def score(score: float | None, low: float | None, high: float | None) -> Cell:
-        margin = "" if low is None or high is None else f"±{(high - low) / 2:.4f}"
-        return Cell(DASH if score is None else f"{score:.4f}", margin)
-
-    def compared(difference: float, low: float, high: float, verdict: str) -> Cell:
-        """A significant difference within the margin has two marks."""
-        found, within, _ = verdict.partition(claimed.WITHIN)
-        return with_margin(difference, low, high, f"{MARKS.get(found, '')}{MARKS[ALIKE] if within else ''}")
-
-    layout = Layout(
-        f"Leaderboard, {label}" if several else "Leaderboard",
-        f"{caption} Processor seconds are those of all folds and seeds." if timed else caption,
-        (
-            _label("rank", lambda row: DASH if row["rank"] is None else str(row["rank"])),
-            _label("model", model),
-            _label("loss", lambda row: str(row["loss"])),
-            _label("bounding", lambda row: bounding_title(row["bounding"])),
-            Column(first["metric"], ("score", "low", "high"), score, null=True),
-            *(
-                Column(
-                    _TITLES[name].format(of_baseline),
-                    tuple(f"{name}_{what}" for what in ("difference", "low", "high", "verdict")),
-                    compared,
-                )
-                for name in claimed.COMPARISONS
-                if name != BASELINE or of_baseline
-            ),
-            *([Column("processor s", None, processor)] if timed else ()),
-        ),
-        labels=4,
-        sortable=True,
-    )
-    first_control = table["rank"].count()
-    return replace(layout(table), rules=frozenset({first_control} if first_control < len(table) else ()))
+def _label(value: object, role: str, emphasis: bool = False) -> Cell:
+    """Return a text, in bold for the best system; a control's model is in italics."""
+    return Cell(DASH if value is None else str(value), strong=role == BEST, emphasis=emphasis)
 
 
-def _label(title: str, write: Callable[[Row], str]) -> Column:
-    """Return a column of texts, in bold for the best system; controls have a model alone, in italics."""
+def _score(score: float | None, low: float | None, high: float | None) -> Cell:
+    margin = "" if low is None or high is None else f"±{(high - low) / 2:.4f}"
+    return Cell(DASH if score is None else f"{score:.4f}", margin)
 
-    def cell(row: Row) -> Cell:
-        control, is_model = row["loss"] == "none", title == "model"
-        dash = title in ("loss", "bounding") and control
-        return Cell(DASH if dash else write(row), strong=row["role"] == BEST, emphasis=is_model and control)
 
-    return Column(title, None, cell)
+def _compared(difference: float, low: float, high: float, verdict: str) -> Cell:
+    """Return a difference with its margin; a significant one within the margin that matters has two marks."""
+    found, within, _ = verdict.partition(claimed.WITHIN)
+    return with_margin(difference, low, high, f"{MARKS.get(found, '')}{MARKS[ALIKE] if within else ''}")
 
 
 @TABLES.add(
@@ -138,7 +106,7 @@ def make_leaderboard(
     }
     shown = list(blocks_of(table, choice.margin))
     heading = f"Leaderboard. {shown[0].caption}" if shown else "Leaderboard: no trained models."
-    return TableFiles(table, texts(heading, shown, "Leaderboard", titled=True, dash=DASH), beside)
+    return TableFiles(table, {**texts(heading, shown, "Leaderboard", titled=True), **beside})
 
 
 def _facts(board: Board) -> dict[str, Any]:

@@ -10,7 +10,7 @@ The paper's Table 1 is on MSLR-WEB10K; on other data, its printed scores are for
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures import Catalogue
 from rankbound_study.report import blocks
-from rankbound_study.report.blocks import Across, Cell, Column, Layout, Row, TableBlock, TableFiles, TableTexts
-from rankbound_study.report.numbers import DASH, four, with_minus
+from rankbound_study.report.blocks import Across, Cell, Format, Layout, Row, TableBlock, TableFiles
+from rankbound_study.report.numbers import with_minus
 from rankbound_study.report.tables import TableSpec
 from rankbound_study.results import neural
 from rankbound_study.results.scores import best_of, scores_of_methods
@@ -43,35 +43,22 @@ COLUMNS: Mapping[str, Any] = {
 COMPARISON_COLUMNS = schema("text: dataset metric method other; float: difference low high p_value")
 R_SQUARED = "R2"
 
-# Only the CSV file has the fourth reading, both wrong: it is what remains of the other two.
-_READING_TITLES = {"BothRight": "both right", "SameLabel": "same label", "Ties": "ties"}
-_METRIC_TITLES = {"AP": "MAP", "PairAccuracy": "pair accuracy", R_SQUARED: "R²", **_READING_TITLES}
 
+def make_neural(name: str, files: StudyFiles) -> TableFiles:
+    """Return the scores, the comparisons of all pairs of methods (unadjusted) and, for faces, accuracy by age gap.
 
-@dataclass(frozen=True)
-class NeuralTable:
-    """A table, the comparisons of all pairs of methods by the printed metric (unadjusted), and accuracy by age gap."""
-
-    scores: pl.DataFrame
-    comparisons: pl.DataFrame
-    gaps: pl.DataFrame
-
-
-def neural_table(
-    table: neural.Printed, runs: Path, epochs: Path, predictions: Sequence[Path] = (), images: Path | None = None
-) -> NeuralTable:
-    """Compute a table; tables of faces need the predictions of their methods and, for the ages, the images file.
-
-    Methods that the paper prints but that have not run have a row with the printed score only.
+    Tables of faces need the predictions of their methods and, for the ages, the images file. Methods that the paper
+    prints but that have not run have a row with the printed score only.
 
     Raises:
         ConfigError: there are predictions, but no images file.
         DataError: the table of epochs lacks validation scores of the methods.
     """
+    table, runs, epochs = neural.table_named(name), files.needed("runs"), files.needed("epochs")
     frame = neural.read_runs(runs, table, table.metrics)
-    if predictions and images is None:
+    if files.predictions and files.images is None:
         raise ConfigError(f"{table.name} needs the ages of the faces: give the images file with --images FILE")
-    pairs = neural.read_pairs(predictions, images) if predictions and images is not None else None
+    pairs = neural.read_pairs(files.predictions, files.images) if files.predictions and files.images else None
     rows: list[dict[str, Any]] = []
     comparisons: list[tuple[Any, ...]] = []
     gaps = [pl.DataFrame(schema={"dataset": pl.String, **neural.AGE_GAP_COLUMNS})]
@@ -93,8 +80,12 @@ def neural_table(
         rows += [] if own_pairs is None else _readings(own, own_pairs)
     for own in [] if pairs is None else pairs.partition_by("dataset", maintain_order=True):
         gaps.append(neural.by_gap(own).select(pl.lit(own["dataset"][0]).alias("dataset"), pl.all()))
-    beside = pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row")
-    return NeuralTable(_beside_print(rows, table), beside, pl.concat(gaps))
+    scores = _beside_print(rows, table)
+    beside = {"_comparisons.csv": pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row")}
+    beside |= {"_by_age_gap.csv": pl.concat(gaps)} if table.of_faces else {}
+    title = f"Table {table.number} of the neural-ranking study: {table.title}"
+    files = _texts(title, caption(scores, table), list(score_blocks(scores, table)))
+    return TableFiles(scores, {**files, **beside})
 
 
 def _rows(
@@ -144,8 +135,7 @@ def _beside_print(rows: Sequence[Mapping[str, Any]], table: neural.Printed) -> p
     printed in the paper, then others by name; controls come last.
     """
     printed = neural.printed_scores(table).to_dicts()
-    empty = dict.fromkeys(COLUMNS)
-    ours = pl.DataFrame([{**empty, **row} for row in rows], schema=COLUMNS, orient="row")
+    ours = pl.DataFrame(rows, schema=COLUMNS)
     real = ~pl.col("dataset").str.starts_with(SYNTHETIC)
     by_name = {row["method"]: row["printed"] for row in printed}
     plain = pl.col("method").str.strip_suffix(neural.AS_PRINTED)
@@ -153,12 +143,12 @@ def _beside_print(rows: Sequence[Mapping[str, Any]], table: neural.Printed) -> p
     ours = ours.with_columns(pl.when(real & (pl.col("metric") == table.metric)).then(score).alias("printed"))
     ran = set(ours.select("dataset", "method").rows())
     absent = [
-        {**empty, **row, "dataset": dataset, "metric": table.metric}
+        {**row, "dataset": dataset, "metric": table.metric}
         for dataset in ours["dataset"].unique().sort().to_list() or [""]
         for row in printed
         if (dataset, row["method"]) not in ran and not dataset.startswith(SYNTHETIC)
     ]
-    both = pl.concat([ours, pl.DataFrame(absent, schema=COLUMNS, orient="row")])
+    both = pl.concat([ours, pl.DataFrame(absent, schema=COLUMNS)])
 
     def place(column: pl.Expr, names: Sequence[str]) -> pl.Expr:
         places = {name: place for place, name in enumerate(names)}
@@ -179,9 +169,31 @@ def neural_blocks(name: str, folder: Path) -> Iterator[TableBlock]:
         yield replace(block, name=f"Table {about.number}, {about.title}", caption=shown)
 
 
-def score_blocks(scores: pl.DataFrame, table: neural.Printed) -> list[TableBlock]:
-    """Return one table per data set, without columns that have no numbers; the best method by validation is bold."""
-    return [_block(own, table) for own in scores.partition_by("dataset", maintain_order=True)]
+_FORMATS: dict[str, Format] = {
+    "method": lambda method, strong: Cell(method, strong=strong),
+    "interval": lambda low, high: with_minus(f"{low:.3f}…{high:.3f}"),
+    "p": lambda p: "<0.001" if p < 0.001 else f"{p:.3f}",
+}
+
+
+def score_blocks(scores: pl.DataFrame, table: neural.Printed) -> Iterator[TableBlock]:
+    """Yield one table per data set, without columns that have no numbers; the best method by validation is bold."""
+    for (dataset,), own in scores.group_by("dataset", maintain_order=True):
+        on_data = table.of_faces or table.is_on(str(dataset))
+        by_metric = own.pivot("metric", index="method", values=("ours", "low", "high"))
+        rows = own.filter(metric=table.metric).join(by_metric, on="method", maintain_order="left")
+        trained = pl.col("ours").is_not_null() & (pl.col("family") != neural.CONTROL)
+        layout = Layout.of(
+            FILE,
+            "scores",
+            formats=_FORMATS,
+            title=neural.data_set_title(str(dataset)) if dataset else "not run",
+            of_faces=table.of_faces,
+            printed=("printed" if on_data else f"printed, {table.dataset}") if own["printed"].count() else "",
+            tested=rows["p_holm"].count(),
+            present=set(own.filter(pl.col("ours").is_not_null())["metric"]),
+        )
+        yield layout(rows.with_columns(best=trained & pl.col("difference_to_best").is_null()))
 
 
 def caption(scores: pl.DataFrame, table: neural.Printed) -> str:
@@ -209,64 +221,9 @@ def caption(scores: pl.DataFrame, table: neural.Printed) -> str:
     )
 
 
-def texts(scores: pl.DataFrame, table: neural.Printed) -> TableTexts:
-    """Return the table's files."""
-    title = f"Table {table.number} of the neural-ranking study: {table.title}"
-    return _texts(title, caption(scores, table), score_blocks(scores, table))
-
-
-def _texts(title: str, caption: str, shown: Sequence[TableBlock]) -> TableTexts:
+def _texts(title: str, caption: str, shown: Sequence[TableBlock]) -> dict[str, str]:
     capitalised = [replace(block, header=("Family", "Method", *block.header[2:])) for block in shown]
     return blocks.texts(f"{title}. {caption}", shown, title, titled=True, in_latex=capitalised)
-
-
-def _methods(name: str, columns: Sequence[Column] = (), across: Across | None = None, *, bold: str) -> Layout:
-    """Return the layout of a row per method, by family; methods with `bold` are bold."""
-    method = Column("method", ("method", bold), lambda method, best: Cell(method, strong=best))
-    layout = (Column("family"), method, *columns)
-    return Layout(name, "", layout, labels=2, rules=("family",), sortable=True, across=across)
-
-
-def _block(scores: pl.DataFrame, table: neural.Printed) -> TableBlock:
-    dataset = str(scores["dataset"][0] or "")
-    by_method = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
-
-    def of_metric(name: str, title: str) -> Iterator[Column]:
-        yield Column(title, None, lambda row: _number(by_method.get((row["method"], name), {}).get("ours")))
-        if name in (*table.metrics, R_SQUARED):
-            yield Column("95 % interval", None, lambda row: _interval(by_method.get((row["method"], name), {})))
-
-    methods = dict.fromkeys(scores["method"])
-    main = [by_method[method, table.metric] for method in methods if (method, table.metric) in by_method]
-    present = set(scores.filter(pl.col("ours").is_not_null())["metric"])
-    columns = list(of_metric(table.metric, _METRIC_TITLES.get(table.metric, "NDCG@10")))
-    if scores["printed"].count():
-        on = "printed" if table.of_faces or table.is_on(dataset) else f"printed, {table.dataset}"
-        columns.append(Column(on, "printed", _number))
-    if any(row["p_holm"] is not None for row in main):
-        columns.append(Column("p to best", "p_holm", lambda p: "<0.001" if p < 0.001 else f"{p:.3f}"))
-    for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES):
-        columns += of_metric(name, _METRIC_TITLES[name]) if name in present else ()
-    for row in main:
-        known = row["ours"] is not None and row["family"] != neural.CONTROL
-        row["best"] = known and row["difference_to_best"] is None
-    return _methods(neural.data_set_title(dataset) if dataset else "not run", columns, bold="best").of_rows(main)
-
-
-def _number(value: float | None) -> str:
-    return with_minus(four(value))
-
-
-def _interval(row: Row) -> str:
-    return DASH if row.get("low") is None else with_minus(f"{row['low']:.3f}…{row['high']:.3f}")
-
-
-def make_neural(name: str, files: StudyFiles) -> TableFiles:
-    """Return the scores, the comparisons of all pairs of methods and, for faces, the accuracy by age difference."""
-    about = neural.table_named(name)
-    table = neural_table(about, files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
-    beside = {"_comparisons.csv": table.comparisons} | ({"_by_age_gap.csv": table.gaps} if about.of_faces else {})
-    return TableFiles(table.scores, texts(table.scores, about), beside)
 
 
 for _about in neural.TABLES:
@@ -311,7 +268,8 @@ def _features_block(
     across = Across(("family", "method"), ("features",), titles, cell)
     rows = [row | {"gap": False} for row in scores.to_dicts()]
     rows += [row | {"gap": True, "method": "gap"} for row in gaps.to_dicts()]
-    return _methods(neural.data_set_title(dataset), across=across, bold="gap").of_rows(rows)
+    name = neural.data_set_title(dataset)
+    return Layout.of(FILE, "features-by-method", formats=_FORMATS, across=across, title=name)(rows)
 
 
 @TABLES.add(
@@ -329,4 +287,4 @@ def make_neural_features(name: str, files: StudyFiles) -> TableFiles:
     results = neural.feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
     shown = [_features_block(results, dataset) for dataset in results.datasets]
     caption = FEATURES_CAPTION if shown else neural.NOT_RUN
-    return TableFiles(results.scores, _texts(FEATURES_TITLE, caption, shown), {"_gaps.csv": results.gaps})
+    return TableFiles(results.scores, {**_texts(FEATURES_TITLE, caption, shown), "_gaps.csv": results.gaps})

@@ -12,7 +12,7 @@ For people, it has a row per loss and bounding and a column per data set, as in 
 printed mean (published protocol) or its margin (honest protocol).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.resources import files as resources
 from pathlib import Path
@@ -22,7 +22,6 @@ import polars as pl
 
 from rankbound.compare.comparison import LEVEL, TIE
 from rankbound_study.claims.evidence import SIGNIFICANT, certainty, holm_adjusted, is_distinct, significance
-from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.data.contracts import RATES
 from rankbound_study.figures import FIRST, Catalogue
 from rankbound_study.figures.style import bounding_title
@@ -34,7 +33,7 @@ from rankbound_study.results import scores
 from rankbound_study.results.scores import MARK, UNTRAINED, RunsChoice, untrained_counts
 from rankbound_study.results.study_files import StudyFiles, read_frame, schema
 from rankbound_study.templates import text
-from rankbound_study.vocabulary import AFFINE, BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, UNBOUNDED
+from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES, PUBLISHED, UNBOUNDED
 
 FILE = "table_5_1.md"
 TABLES = Catalogue(TableSpec, FILE)
@@ -126,103 +125,16 @@ def printed_scores() -> pl.DataFrame:
     )
 
 
-def summarise(table: pl.DataFrame) -> dict[str, Any]:
-    """Return the summary of Table 5.1 as nested numbers, ready for JSON.
-
-    Keys: protocol, tolerance, synthetic, cells (data set -> within, total), mq2008 (the reading of the labels that
-    fits, per metric and cell; null unless both were run), nrbp_spread (data set -> largest minus smallest mean of the
-    three equal losses), controls (data set -> metric -> best trained model, popularity, random, oracle),
-    distribution_on_ndcg (data set -> change against unbounded), skipped (data set -> lists without a defined value).
-    """
-    trained = table.filter(pl.col("loss") != "none", pl.col("as_printed"))
-    compared = trained.filter(pl.col("published").is_not_null(), pl.col("ours").is_not_null())
-    spreads, changes = {}, {}
-    for name, cell in _data_sets(trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(AFFINE))):
-        if len(values := cell["ours"].to_list()) == len(AFFINE):
-            spreads[name] = _rounded(max(values) - min(values))
-    for name, cell in _data_sets(trained.filter(pl.col("loss") == "nDCG")):
-        means = dict(cell.select("bounding", "ours").rows())
-        if means.get("none") is not None and means.get("distribution") is not None:
-            changes[name] = _rounded(means["distribution"] - means["none"])
-    return {
-        "protocol": table["protocol"][0] if len(table) else None,
-        "tolerance": TOLERANCE,
-        "synthetic": bool(table["dataset"].str.starts_with(SYNTHETIC).any()),
-        "cells": {
-            name: {"within": int(own["within_0.015"].sum()), "total": len(own)}
-            for (name,), own in sorted(compared.partition_by("dataset", as_dict=True).items())
-        },
-        "mq2008": _readings(table.filter(pl.col("loss") != "none")),
-        "nrbp_spread": spreads,
-        "controls": _controls(table, trained),
-        "distribution_on_ndcg": changes,
-        "skipped": {
-            name: {"lists": cell["n_lists"][0], "skipped": cell["n_skipped"][0]} for name, cell in _data_sets(trained)
-        },
-    }
-
-
 def metrics(table: pl.DataFrame) -> dict[str, Any]:
     """Return every mean as nested numbers, for `dvc metrics`: data set -> loss -> metric -> bounding -> score."""
     nested: dict[str, Any] = {}
     for control in (False, True):
         for row in table.filter((pl.col("loss") == "none") == control).iter_rows(named=True):
-            of_loss = nested.setdefault(cell_name(row), {}).setdefault("controls" if control else row["loss"], {})
-            of_loss.setdefault(row["metric"], {})[row["model" if control else "bounding"]] = _rounded(row["ours"])
+            # As in the names of instances files: movielens-nsr1, mq2008-label2.
+            name = row["dataset"] if row["nsr"] is None else f"{row['dataset']}-nsr{row['nsr']}"
+            of_loss = nested.setdefault(name, {}).setdefault("controls" if control else row["loss"], {})
+            of_loss.setdefault(row["metric"], {})[row["model" if control else "bounding"]] = round(row["ours"], 6)
     return nested
-
-
-def cell_name(row: Mapping[str, Any]) -> str:
-    """Return a data set's name with its NSR, as in the names of instances files: movielens-nsr1, mq2008-label2."""
-    return row["dataset"] if row["nsr"] is None else f"{row['dataset']}-nsr{row['nsr']}"
-
-
-def _data_sets(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    for own in table.partition_by("dataset", "nsr", maintain_order=True):
-        yield cell_name(own.row(0, named=True)), own
-
-
-def _readings(trained: pl.DataFrame) -> dict[str, Any]:
-    """Return the mean absolute difference to print by metric and reading, the nearer reading, and the same per cell."""
-    compared = trained.filter(pl.col("dataset").str.starts_with("mq2008-"), pl.col("difference").is_not_null())
-    readings: dict[str, Any] = {"mean_absolute_difference": {}, "fits": {}, "cells": []}
-
-    def nearer(sizes: list[tuple[str, float]]) -> str | None:
-        return min(sizes, key=lambda pair: pair[1])[0] if len(sizes) > 1 else None
-
-    for (metric,), own in compared.group_by("metric", maintain_order=True):
-        means = own.group_by("dataset").agg(pl.col("difference").abs().mean()).sort("dataset").rows()
-        readings["mean_absolute_difference"][metric] = {name: _rounded(value) for name, value in means}
-        readings["fits"][metric] = nearer(means)
-    for (loss, bounding, metric), own in compared.group_by("loss", "bounding", "metric", maintain_order=True):
-        sizes = own.select("dataset", pl.col("difference").abs()).sort("dataset").rows()
-        cell = {"loss": loss, "bounding": bounding, "metric": metric, "fits": nearer(sizes)}
-        cell["absolute_difference"] = {name: _rounded(value) for name, value in sizes}
-        readings["cells"].append(cell)
-    return readings
-
-
-def _controls(table: pl.DataFrame, trained: pl.DataFrame) -> dict[str, Any]:
-    """Return the unbounded and the best trained model and the controls, by data set and printed metric."""
-    by_data_set: dict[str, Any] = {}
-    for cell in trained.partition_by("dataset", "nsr", "loss", maintain_order=True):
-        row = cell.row(0, named=True)
-        # A score that trainings did not earn is the best only where there is no other.
-        best = cell.sort(UNTRAINED, "ours", descending=[False, True], nulls_last=True).row(0, named=True)
-        unbounded = cell.filter(pl.col("bounding") == "none")["ours"].to_list()
-        on_set = pl.col("dataset") == row["dataset"], pl.col("nsr").eq_missing(pl.lit(row["nsr"], pl.Int8))
-        controls = table.filter(pl.col("loss") == "none", *on_set, pl.col("metric") == row["metric"]).sort("model")
-        by_data_set.setdefault(cell_name(row), {})[row["metric"]] = {
-            "unbounded": _rounded(unbounded[0]) if unbounded else None,
-            "best": _rounded(best["ours"]),
-            "best_bounding": best["bounding"],
-            **{model: _rounded(value) for model, value in controls.select("model", "ours").rows()},
-        }
-    return by_data_set
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
 
 
 DIGITS = 4
@@ -260,11 +172,11 @@ def block(table: pl.DataFrame, protocol: str) -> TableBlock:
         untrained=_on_untrained(table),
     )
     losses = [loss for loss in METRICS if loss in table["loss"]] or METRICS
-    block = layout.of_rows([row for loss in losses for metric in METRICS[loss] for row in _rows(table, loss, metric)])
+    block = layout([row for loss in losses for metric in METRICS[loss] for row in _rows(table, loss, metric)])
     return replace(block, rules=block.rules | {0})
 
 
-def texts(table: pl.DataFrame) -> blocks.TableTexts:
+def texts(table: pl.DataFrame) -> dict[str, str]:
     """Return the table's files."""
     protocol = table["protocol"][0] if len(table) else None
     beside = text(FILE, "beside-honest", up=UP, down=DOWN) if _is_honest(table) else "(printed)"
@@ -276,7 +188,7 @@ def texts(table: pl.DataFrame) -> blocks.TableTexts:
     described = scores.PROTOCOLS[protocol] if protocol else "no runs"
     heading = text(FILE, "heading", protocol=described, beside=beside, untrained=_on_untrained(table))
     comment = f"Table 5.1, {protocol or 'no'} protocol: ours {beside}"
-    return blocks.texts(heading, in_markdown, comment, in_latex=in_latex, dash=DASH)
+    return blocks.texts(heading, in_markdown, comment, in_latex=in_latex)
 
 
 def _rows(table: pl.DataFrame, loss: str, metric: str) -> Iterator[dict[str, Any]]:
@@ -317,7 +229,6 @@ _ABOUT: dict[str, Any] = {
     "needs": ("runs",),
     "uses": ("epochs",),
     "section": "",
-    "beside": (".md", ".tex", "_summary.json"),
 }
 
 
@@ -332,9 +243,9 @@ _ABOUT: dict[str, Any] = {
 )
 @TABLES.add("table_5_1", title="5.1", part=FIRST, options=("protocol", "study"), metrics=True, **_ABOUT)
 def make_table_5_1(name: str, files: StudyFiles, **options: str) -> TableFiles:
-    """Return the table with its summary and its means."""
+    """Return the table and its means."""
     table = table_5_1(files.needed("runs"), RunsChoice(**options), files.epochs)
-    return TableFiles(table, texts(table), {"_summary.json": summarise(table)}, metrics(table))
+    return TableFiles(table, texts(table), metrics(table))
 
 
 _CELL = ("dataset", "nsr", "loss", "bounding")
@@ -387,7 +298,7 @@ def signs_block(table: pl.DataFrame) -> TableBlock:
         significant = other.filter(pl.col("p_published") <= LEVEL, pl.col("p_honest") <= LEVEL).height
         counts = {"cells": len(own), "other sign": len(other), "significantly": significant}
         rows += [{"loss": loss, **counts, **known}] * bool(len(own))
-    block = Layout.of(FILE, "signs").of_rows(rows)
+    block = Layout.of(FILE, "signs")(rows)
     return replace(block, rules=frozenset({len(block.rows) - 1}))
 
 
