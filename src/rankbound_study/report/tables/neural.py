@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.statistics import corrected
-from rankbound.errors import ConfigError, DataError
+from rankbound.errors import DataError
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures import Catalogue
@@ -69,9 +69,7 @@ def neural_table(
         DataError: the table of epochs lacks validation scores of the methods.
     """
     frame = neural.read_runs(runs, table, table.metrics)
-    if predictions and images is None:
-        raise ConfigError(f"{table.name} needs the ages of the faces: give the images file with --images FILE")
-    pairs = neural.read_pairs(predictions, images) if predictions and images is not None else None
+    pairs = neural.read_pairs(predictions, images) if predictions else None
     rows: list[dict[str, Any]] = []
     comparisons: list[tuple[Any, ...]] = []
     gaps = [pl.DataFrame(schema={"dataset": pl.String, **neural.AGE_GAP_COLUMNS})]
