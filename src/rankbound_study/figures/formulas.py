@@ -196,8 +196,7 @@ def _wrong_pairs(panel: Any, ratings: Sequence[int]) -> None:
 
 
 def _score(metric: str, ratings: Sequence[int]) -> float:
-    scores = np.arange(len(ratings), 0.0, -1.0)
-    values = rb.metric(metric)(scores, np.asarray(ratings), np.array([0, len(ratings)]))
+    values = rb.metric(metric)(np.arange(len(ratings), 0.0, -1.0), np.asarray(ratings))
     return float(values[0])
 
 
@@ -322,7 +321,7 @@ def pair_model(name: str, random: np.random.Generator) -> Beats:
         of_both = network(2 * WIDTH + 1)
         return lambda one, other: of_both(np.column_stack([one, other, np.ones(len(one))])) > 0
     if name == counterexample:
-        # tanh does not change the sign.
+        # N2 without its tanh, which does not change the sign: no function of w.d alone, but of its sign.
         w, v = random.standard_normal((2, WIDTH))
         return lambda one, other: ((one - other) @ w) * (1 + ((one - other) @ v) ** 2) > 0
     value = network(WIDTH)

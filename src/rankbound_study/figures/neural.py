@@ -65,14 +65,10 @@ def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -
 
 
 for _number, _table, _subject, _metric, _methods in _PATHS:
-    FIGURES.add(
-        f"figure_neural_{_number}",
-        text(FILE, "paths", metric=_metric, methods=_methods, data=_subject),
-        arguments={"table": _table, "methods": _methods},
-        needs=("runs", "epochs"),
-        part=COMPARED,
-        data=(_table,),
-    )(training_paths)
+    _caption = text(FILE, "paths", metric=_metric, methods=_methods, data=_subject)
+    _fields = {"needs": ("runs", "epochs"), "part": COMPARED, "data": (_table,)}
+    _arguments = {"table": _table, "methods": _methods}
+    FIGURES.add(f"figure_neural_{_number}", _caption, arguments=_arguments, **_fields)(training_paths)
 
 
 def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
@@ -95,14 +91,10 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
     panel.grid(visible=False, axis="x")
 
 
-@FIGURES.add(
-    "figure_neural_gaps",
-    title="Accuracy by age difference",
-    needs=("runs", "epochs", "predictions", "images"),
-    part=COMPARED,
-    data=(2, 3),
-    order=2,
-)
+_OF_METHODS: dict[str, Any] = {"needs": ("runs", "epochs", "predictions", "images"), "part": COMPARED}
+
+
+@FIGURES.add("figure_neural_gaps", title="Accuracy by age difference", data=(2, 3), order=2, **_OF_METHODS)
 def age_gaps(files: StudyFiles) -> Any:
     """Draw a panel per data set of faces, with a line per method and 95 % intervals; 0.5 is a random order."""
     if not files.predictions or files.images is None or files.runs is None or files.epochs is None:
@@ -137,15 +129,10 @@ def age_gaps(files: StudyFiles) -> Any:
     return style.finish(figure, axes, neural.data_set_title(sets[0]))
 
 
-@FIGURES.add(
-    "figure_neural_features",
-    title="Scores by the number of features",
-    needs=("runs", "epochs", "predictions", "images"),
-    part=COMPARED,
-    data=(1, 2, 3),
-    by_features=True,
-    order=1,
-)
+_BY_FEATURES = {"data": (1, 2, 3), "by_features": True, "order": 1, **_OF_METHODS}
+
+
+@FIGURES.add("figure_neural_features", title="Scores by the number of features", **_BY_FEATURES)
 def feature_counts(files: StudyFiles) -> Any:
     """Draw a column per data set: a line per method with 95 % intervals, and below it the gap of every family."""
     results = neural.feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
@@ -234,7 +221,6 @@ _TITLE, _LINE, _INSIDE, _BETWEEN = 0.32, 0.15, 0.06, 0.28
 
 def picture(panel: Any, pixels: npt.NDArray[Any], text: str, **options: Any) -> Any:
     """Draw one picture into a panel, pixel by pixel, with a text below it."""
-    panel.set_axis_off()
     panel.text(0.5, -0.05, text, transform=panel.transAxes, ha="center", va="top", fontsize=8, color=style.INK)
     # Without resampling, the file holds the picture's own pixels.
     return panel.imshow(pixels, interpolation="none", **options)
