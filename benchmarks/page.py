@@ -128,18 +128,18 @@ def draw(results: Results, path: Path) -> bool:
     tables = {setting: rows for (name, setting), rows in results.items() if name == "loss"}
     if not tables:
         return False
-    from rankbound_study.figures.style import SERIES, house_style, line, panels, save, shared_legend
+    from rankbound_study.figures.style import SERIES, finish, house_style, line, panels, save
 
     with house_style():
         figure, axes = panels(1, len(tables), height=3.4, sharey=True, sharex=True)
-        for panel, (setting, rows) in zip(axes[0], tables.items(), strict=True):
+        for panel, rows in zip(axes[0], tables.values(), strict=True):
             for name, look in zip(dict.fromkeys(row.contender for row in rows), SERIES, strict=False):
                 timed = [row for row in rows if row.contender == name and not row.left_out]
                 if timed:
                     line(panel, [row.n for row in timed], [row.value for row in timed], look, label=name, marks=100)
-            panel.set(xscale="log", yscale="log", title=_SETTINGS[setting], xlabel="items in the list")
+            panel.set(xscale="log", yscale="log", xlabel="items in the list")
         axes[0, 0].set_ylabel("seconds, forward and backward")
-        shared_legend(figure, axes, columns=3)
+        finish(figure, axes, columns=[_SETTINGS[setting] for setting in tables], legend=3)
     path.parent.mkdir(parents=True, exist_ok=True)
     save(figure, [path])
     return True

@@ -39,19 +39,11 @@ def write_study(folder: Path, *, web: str = "mq2008-label1", faces: str = "aaf")
         made.scored({method: method_scores(method, family, noise, ages)}, pairs, faces)
         made.linear(method, np.random.default_rng(len(method)).normal(0, 1e-3, (3, SIDE, SIDE)), faces)
     control = _key(faces, "random") | {"study": "thesis", "protocol": "published"}
-    made.runs.append(repeated(_run(control, 1, "", 2, 1, 0.5), {"topic": _topics(pairs)}))
+    made.runs.append(repeated(_run(control, 2), {"topic": _topics(pairs)}))
     # The less noise, the better.
     of_faces = {method: -noise / 100 for method, (_, noise) in AGES.items()}
     made.epochs = [*_courses(web, "nDCG@10", WEB), *_courses(faces, "PairAccuracy", of_faces)]
     return made.evidence()
-
-
-def write_images(path: Path) -> tuple[Path, np.ndarray]:
-    """Write the pictures; return the path and their ages."""
-    table, ages = pictures()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_table(table, path, "images", metadata={"rankbound.images": json.dumps({"shape": [3, SIDE, SIDE]})})
-    return path, ages
 
 
 @cache
@@ -105,11 +97,10 @@ def _key(dataset: str, method: str, **options: Any) -> dict[str, object]:
     }
 
 
-def _run(key: Mapping[str, object], fold: int, topic: str, n: int, p: int, score: float) -> dict[str, object]:
-    metrics = dict.fromkeys(METRICS, score)
+def _run(key: Mapping[str, object], n: int) -> dict[str, object]:
     selection = "validation" if key["loss"] != "none" else "last"
-    of_list = {"topic": topic, "drawing": 0, "n": n, "p": p, "epoch": 3}
-    return {**key, "fold": fold, "selection": selection, **of_list, **metrics}
+    of_list = {"fold": 1, "selection": selection, "drawing": 0, "n": n, "p": 1, "epoch": 3}
+    return {**key, **of_list, **dict.fromkeys(METRICS, 0.5)}
 
 
 def _topics(pairs: np.ndarray) -> list[str]:
@@ -207,9 +198,13 @@ class Planted:
 
     def true_ages(self) -> np.ndarray:
         """The ages of the faces, whose pictures are written on first use."""
+        table, ages = pictures()
         if self.images is None:
-            self.images, _ = write_images(self.folder / "images.parquet")
-        return pictures()[1]
+            self.images = self.folder / "images.parquet"
+            self.folder.mkdir(parents=True, exist_ok=True)
+            shape = {"rankbound.images": json.dumps({"shape": [3, SIDE, SIDE]})}
+            write_table(table, self.images, "images", metadata=shape)
+        return ages
 
     def drawn(self) -> np.ndarray:
         """All pairs of faces that are more than 5 years apart."""
@@ -238,10 +233,9 @@ class Planted:
         self, dataset: str, method: str, columns: Mapping[str, Any], scores: np.ndarray, *, n: int, **options: Any
     ) -> None:
         """Add a method's runs, with a score for each list that is the same on all metrics."""
-        row = _run(_key(dataset, method, **options), 1, "", n, 1, 0.0)
-        self.runs.append(repeated(row, {**columns, **dict.fromkeys(METRICS, scores)}))
-        if "features" in options:
-            self.runs.append(repeated(row | {"seed": 1}, {**columns, **dict.fromkeys(METRICS, scores)}))
+        row = _run(_key(dataset, method, **options), n)
+        for seed in (0, 1) if "features" in options else (0,):
+            self.runs.append(repeated(row | {"seed": seed}, {**columns, **dict.fromkeys(METRICS, scores)}))
 
     def _path(self, dataset: str, method: str, ending: str) -> Path:
         return self.folder / "runs" / "honest" / dataset / method / "RankNet" / f"none.{ending}"

@@ -192,7 +192,7 @@ def test_means_of_groups_split_no_count_and_numbers_of_large_differences_have_ro
 def test_only_the_names_of_rows_that_do_not_fit_are_broken(runs: Path) -> None:
     figure = figures.draw("figure_5_3", StudyFiles(runs))
     last_column = [panel for panel in figure.axes if panel.get_subplotspec().is_last_col()]
-    assert [panel.get_label() for panel in last_column] == list(BOUNDED)
+    assert [panel.get_label().rpartition(", ")[2] for panel in last_column] == list(BOUNDED)
     written = [panel.texts[-1] for panel in last_column]
     assert [text.get_text() for text in written] == ["min-max", "expectation", "expectation-\nmax", "distribution"]
     figure.draw_without_rendering()
@@ -230,7 +230,7 @@ def test_a_legend_is_no_wider_than_its_figure(names: tuple[str, ...]) -> None:
         figure, axes = style.panels(1, 1, height=2.0)
         for place, name in enumerate(names):
             axes[0, 0].plot([0, 1], label=f"{name} {place}")
-        style.shared_legend(figure, axes, columns=len(names))
+        style.finish(figure, axes, legend=len(names))
         (legend,) = figure.legends
         assert legend.get_window_extent().width <= figure.bbox.width
         assert len(legend.texts) == len(names)
@@ -246,8 +246,8 @@ def test_signs_touch_no_step_lines_differ_and_remarks_show_commands() -> None:
     assert len({(str(look.dashes), look.marker) for look in style.SERIES}) == len(style.SERIES)
     assert len({str(look.dashes) for look in style.BOUNDING_STYLES.values()}) == len(style.BOUNDING_STYLES)
     text = f"Nothing to draw.\nWhat is missing {'is far too long for one line, ' * 6}: `tool weights --help` says more."
-    (panel,) = style.remark(text).axes
-    lines = [line.get_text() for line in panel.texts]
+    ((shown,),) = (panel.texts for panel in style.remark(text).axes)
+    lines = shown.get_text().splitlines()
     assert "tool weights --help" in lines
     assert " ".join(lines) == text.replace("`", "").replace("\n", " ")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import torch
 import yaml
-from neural_studies import AGES, WEB, method_scores, write_images
+from neural_studies import AGES, WEB, method_scores, pictures
 from polars.testing import assert_frame_equal
 from safetensors.torch import save_file
 
@@ -23,7 +23,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import trends
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.figures import formulas, style
-from rankbound_study.figures import neural as pictures
+from rankbound_study.figures.neural import pair_grid
 from rankbound_study.report.blocks import TableFiles
 from rankbound_study.report.numbers import signed
 from rankbound_study.report.render import inline_svg
@@ -64,21 +64,16 @@ def cell(table: TableFiles, method: str, metric: str) -> dict[str, Any]:
     return table.table.filter(pl.col("method") == method, pl.col("metric") == metric).row(0, named=True)
 
 
-@pytest.fixture
-def with_runs(study: Evidence, tmp_path: Path) -> Callable[[Callable[[pl.DataFrame], pl.DataFrame]], Path]:
+def with_runs(study: Evidence, folder: Path, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
     """Return the path of the study's runs, changed."""
-
-    def changed(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
-        change(pl.read_parquet(study.runs)).write_parquet(tmp_path / "runs.parquet")
-        return tmp_path / "runs.parquet"
-
-    return changed
+    change(pl.read_parquet(study.runs)).write_parquet(folder / "runs.parquet")
+    return folder / "runs.parquet"
 
 
 # Table 1
 
 
-def test_every_printed_method_has_a_row_beside_its_score(queries: TableFiles, study: Evidence, with_runs: Any) -> None:
+def test_every_printed_method_has_a_row_beside_its_score(queries: TableFiles, study: Evidence, tmp_path: Path) -> None:
     printed = readers.printed_scores(QUERIES)
     assert printed["method"].to_list() == list(WEB)
     rows = queries.table.filter(pl.col("metric") == "nDCG@10")
@@ -86,7 +81,7 @@ def test_every_printed_method_has_a_row_beside_its_score(queries: TableFiles, st
     assert dict(beside.rows()) == dict(printed.select("method", "printed").rows())
     assert rows["method"].to_list()[-2:] == ["oracle", "random"]
     # One that is not printed stands with its family.
-    other = with_runs(lambda runs: runs.with_columns(pl.col("model").replace("Rank-LR", "Rank-new")))
+    other = with_runs(study, tmp_path, lambda runs: runs.with_columns(pl.col("model").replace("Rank-LR", "Rank-new")))
     families = made_of(QUERIES, other, study.epochs).table["family"].rle().struct["value"].to_list()
     assert families == ["rank", "classification", "control"]
     config = yaml.safe_load(Path(__file__).parents[2].joinpath("config.yaml").read_text("utf-8"))
@@ -120,7 +115,7 @@ def test_all_are_compared_with_the_best_by_validation(best_by_validation: str, s
 MOVED = pl.col("options").str.replace("}", ', "shift": 0.2}', literal=True)
 
 
-def test_other_epochs_and_moved_pictures_are_in_no_table(queries: TableFiles, study: Evidence, with_runs: Any) -> None:
+def test_other_epochs_and_moved_pictures_are_in_no_table(queries: TableFiles, study: Evidence, tmp_path: Path) -> None:
     """Only the epoch that validation picked counts; a data set with moved pictures alone has printed scores alone."""
 
     def mixed(runs: pl.DataFrame) -> pl.DataFrame:
@@ -135,14 +130,14 @@ def test_other_epochs_and_moved_pictures_are_in_no_table(queries: TableFiles, st
         options = pl.when(pl.col("loss") == "none").then("options").otherwise(MOVED)
         return found.with_columns(options, pl.lit("neural").alias("study"))
 
-    path = with_runs(mixed)
+    path = with_runs(study, tmp_path, mixed)
     assert made_of(QUERIES, path, study.epochs).table.equals(queries.table)
     assert readers.read_runs(path, PIXELS, []).equals(readers.read_runs(study.runs, PIXELS, []))
     by_features = [readers.read_runs_by_features(one, PIXELS, 30_000) for one in (path, study.runs)]
     assert by_features[0].equals(by_features[1])
-    assert made_of(PIXELS, with_runs(of_faces), study.epochs).table["ours"].count() == 0
+    assert made_of(PIXELS, with_runs(study, tmp_path, of_faces), study.epochs).table["ours"].count() == 0
     with pytest.raises(DataError, match=r"column 'nDCG@10' is missing"):
-        made_of(QUERIES, with_runs(lambda runs: runs.drop("nDCG@10")), study.epochs)
+        made_of(QUERIES, with_runs(study, tmp_path, lambda runs: runs.drop("nDCG@10")), study.epochs)
 
 
 # Tables 2 and 3
@@ -159,9 +154,9 @@ def test_accuracy_by_scores_is_that_of_the_runs_and_is_split_by_age_gap(pixels: 
     assert (gaps["accuracy"] * gaps["n"]).sum() == pytest.approx(pairs["PairAccuracy"].sum())
 
 
-def test_readings_of_classifiers_and_fits_of_regressions_follow_scores(pixels: TableFiles, tmp_path: Path) -> None:
+def test_readings_of_classifiers_and_fits_of_regressions_follow_scores(pixels: TableFiles) -> None:
     """Both labels right is what gives numbers below one half; R^2 is of the distinct faces."""
-    _, ages = write_images(tmp_path / "images.parquet")
+    _, ages = pictures()
     pairs = draw_pairs(ages)
     faces = np.unique(pairs)
     older = (ages[pairs] == ages[pairs].max(1, keepdims=True)).astype(bool)
@@ -371,8 +366,7 @@ def test_pairs_are_ordered_as_the_title_says(
 
 @pytest.mark.parametrize("left", [0.0, 0.5])
 def test_pairs_of_pictures_keep_the_margins_of_other_figures(left: float) -> None:
-    _, (panels,) = pictures.pair_grid(1, 3, "title", lines=1, left=left)
-    first, last = (panel.get_position() for panel in (panels[0], panels[-1]))
+    first, *_, last = (panel.get_position() for panel in pair_grid(2, 3, "title", lines=1, left=left).axes)
     assert style.PAGE_WIDTH * first.x0 == pytest.approx(style.MARGIN + left)
     assert style.PAGE_WIDTH * (1 - last.x1) == pytest.approx(style.MARGIN)
 

@@ -6,7 +6,7 @@ tanh(w.d (1 + (v.d)^2)) has both properties), but true for the order that N2 ind
 """
 
 from collections.abc import Callable, Sequence
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -52,16 +52,16 @@ def expected_loss() -> Any:
     return style.finish(figure, axes, columns=[f"{metric} loss" for metric in METRICS], legend=5)
 
 
-LISTS = (("NSR 2", ((15, 5), (30, 10), (60, 20))), ("NSR 1, 2, 3", ((20, 10), (30, 10), (40, 10))))
-"""(title, (N, P) of three lists): one ratio of non-relevant to relevant items, then three."""
+LISTS = {"NSR 2": ((15, 5), (30, 10), (60, 20)), "NSR 1, 2, 3": ((20, 10), (30, 10), (40, 10))}
+"""Title -> (N, P) of three lists: one ratio of non-relevant to relevant items, then three."""
 
-_STYLED = tuple(dict.fromkeys(pair for _, pairs in LISTS for pair in pairs))
+_STYLED = tuple(dict.fromkeys(chain.from_iterable(LISTS.values())))
 
 
 def _of_lists(curve: Callable[[str, int, int], tuple[Any, Any]], *, marks: int, **sharing: Any) -> tuple[Any, Any]:
     """Draw sets of three lists in rows, metrics in columns; a list has one style in both rows, and the name X(N, P)."""
     figure, axes = style.panels(len(LISTS), len(METRICS), height=4.2, **sharing)
-    for row, (_, lists) in enumerate(LISTS):
+    for row, lists in enumerate(LISTS.values()):
         for column, metric in enumerate(METRICS):
             for n, p in lists:
                 look = style.SERIES[_STYLED.index((n, p))]
@@ -90,8 +90,7 @@ def bounded_loss(*, bounding: str) -> Any:
     for panel in axes[:, 0]:
         panel.set_ylabel("bounded loss")
     columns = [f"{metric} loss" if metric == "nRBP" else f"{metric} loss (−{metric})" for metric in METRICS]
-    rows = [title for title, _ in LISTS]
-    return style.finish(figure, axes, f"{bounding} bounding", columns=columns, rows=rows, legend=5)
+    return style.finish(figure, axes, f"{bounding} bounding", columns=columns, rows=list(LISTS), legend=5)
 
 
 for _number, _bounding in ((1, "min-max"), (3, "expectation"), (4, "expectation-max"), (7, "distribution")):
@@ -128,7 +127,7 @@ def smooth_distributions() -> Any:
         return x, of_orders.smooth_cdf(x, gain="distinct")
 
     figure, axes = _of_lists(curve, marks=6, sharex="col", sharey=True)
-    return _cumulative(figure, axes, [title for title, _ in LISTS])
+    return _cumulative(figure, axes, list(LISTS))
 
 
 def _cumulative(figure: Any, axes: Any, rows: list[str]) -> Any:
@@ -164,9 +163,8 @@ def linear_ndcg(ratings: Sequence[int]) -> Any:
         for rank, rating in enumerate(row, start=1):
             square = (rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE
             strength = 0.12 + 0.5 * rating / max(row) if rating else 0.0
-            look: dict[str, Any] = {"alpha": strength, "label": f"_rank {rank}: rating {rating}"}
-            panel.add_patch(Rectangle(*square, facecolor=style.BLUE, **look))
-            panel.add_patch(Rectangle(*square, fill=False, edgecolor=style.MUTED, linewidth=0.8))
+            look: dict[str, Any] = {"facecolor": (style.BLUE, strength), "label": f"_rank {rank}: rating {rating}"}
+            panel.add_patch(Rectangle(*square, edgecolor=style.MUTED, linewidth=0.8, **look))
             panel.text(rank, 0, str(rating), ha="center", va="center", fontsize=11, weight="bold")
             share = f"{rating} × {len(row) - rank}"
             panel.text(rank, -SIDE - 0.1, share, ha="center", va="top", fontsize=8, color=style.MUTED)
@@ -175,7 +173,6 @@ def linear_ndcg(ratings: Sequence[int]) -> Any:
     axes[0, 0].text(y=0.12, s=f"DCG = {_score('LinearDCG', ratings):g}", weight="bold", **look)
     axes[0, 0].text(y=-0.3, s=f"error = {_score('PairError', ratings):g}", color=style.VERMILION, **look)
     axes[1, 0].text(y=0, s=f"ideal DCG = {_score('LinearDCG', ideal):g}", weight="bold", **look)
-    axes[1, 0].text(y=-0.3, s="", color=style.VERMILION, **look)
     _wrong_pairs(axes[0, 0], ratings)
     left, right = axes[1, 0].get_xlim()
     axes[1, 0].set_xlabel("rank i", x=((1 + len(ratings)) / 2 - left) / (right - left))
@@ -199,8 +196,7 @@ def _wrong_pairs(panel: Any, ratings: Sequence[int]) -> None:
 
 
 def _score(metric: str, ratings: Sequence[int]) -> float:
-    scores = np.arange(len(ratings), 0.0, -1.0)
-    values = rb.metric(metric)(scores, np.asarray(ratings), np.array([0, len(ratings)]))
+    values = rb.metric(metric)(np.arange(len(ratings), 0.0, -1.0), np.asarray(ratings))
     return float(values[0])
 
 
@@ -293,7 +289,7 @@ def violations(name: str) -> tuple[float, float]:
     broken, cycles = 0, 0
     for model in range(MODELS):
         random = np.random.default_rng([model, WIDTH])
-        beats = PAIR_MODELS[name](random)
+        beats = pair_model(name, random)
         items = random.standard_normal((3, TRIPLES, WIDTH))
         forward = np.stack([beats(items[one], items[(one + 1) % 3]) for one in range(3)])
         backward = np.stack([beats(items[(one + 1) % 3], items[one]) for one in range(3)])
@@ -302,38 +298,37 @@ def violations(name: str) -> tuple[float, float]:
     return broken / (3 * MODELS * TRIPLES), cycles / (MODELS * TRIPLES)
 
 
-def _joined(random: np.random.Generator) -> Beats:
-    """A network of one hidden layer on both items side by side."""
-    inner, bias = random.standard_normal((2 * WIDTH, HIDDEN)), random.standard_normal(HIDDEN)
-    outer = random.standard_normal(HIDDEN)
-    return lambda one, other: np.tanh(np.concatenate([one, other], 1) @ inner + bias) @ outer > 0
+PAIR_MODELS = (
+    "network on\nboth items",
+    "odd network on\nthe difference",
+    "w·d (1 + (v·d)²)",
+    "difference\nof scores",
+)
+"""Models of a pair by name."""
 
 
-def _odd(random: np.random.Generator) -> Beats:
-    """An odd network of one hidden layer on the difference: no biases, tanh."""
-    inner, outer = random.standard_normal((WIDTH, HIDDEN)), random.standard_normal(HIDDEN)
-    return lambda one, other: np.tanh((one - other) @ inner) @ outer > 0
+def pair_model(name: str, random: np.random.Generator) -> Beats:
+    """Return a random model of a pair: a function that returns True where the first item wins."""
 
+    def network(inputs: int) -> Callable[[Floats], Floats]:
+        """Return a network of one hidden layer without biases, which is odd as tanh is."""
+        inner, outer = random.standard_normal((inputs, HIDDEN)), random.standard_normal(HIDDEN)
+        return lambda items: np.tanh(items @ inner) @ outer
 
-def _score_difference(random: np.random.Generator) -> Beats:
-    """The order of RankNet and DirectRanker: an odd, monotone link of the difference of two scores."""
-    inner, outer = random.standard_normal((WIDTH, HIDDEN)), random.standard_normal(HIDDEN)
-    return lambda one, other: np.tanh(np.tanh(one @ inner) @ outer - np.tanh(other @ inner) @ outer) > 0
-
-
-def _counterexample(random: np.random.Generator) -> Beats:
-    """N2(d) = tanh(w.d (1 + (v.d)^2)): not a function of w.d alone, but of the same sign."""
-    w, v = random.standard_normal((2, WIDTH))
-    return lambda one, other: np.tanh(((one - other) @ w) * (1 + ((one - other) @ v) ** 2)) > 0
-
-
-PAIR_MODELS: dict[str, Callable[[np.random.Generator], Beats]] = {
-    "network on\nboth items": _joined,
-    "odd network on\nthe difference": _odd,
-    "$w\\cdot d\\,(1+(v\\cdot d)^2)$": _counterexample,
-    "difference\nof scores": _score_difference,
-}
-"""Models of a pair by name: from a random generator to a function that returns True where the first item wins."""
+    joined, odd, counterexample, _ = PAIR_MODELS
+    if name == joined:
+        # A constant input in the place of biases.
+        of_both = network(2 * WIDTH + 1)
+        return lambda one, other: of_both(np.column_stack([one, other, np.ones(len(one))])) > 0
+    if name == counterexample:
+        # N2 without its tanh, which does not change the sign: no function of w.d alone, but of its sign.
+        w, v = random.standard_normal((2, WIDTH))
+        return lambda one, other: ((one - other) @ w) * (1 + ((one - other) @ v) ** 2) > 0
+    value = network(WIDTH)
+    if name == odd:
+        return lambda one, other: value(one - other) > 0
+    # The order of RankNet and DirectRanker: an odd, monotone link of the difference of two scores.
+    return lambda one, other: value(one) > value(other)
 
 
 @FIGURES.add("figure_neural_links", title="Antisymmetry and transitivity", order=4)
@@ -359,7 +354,7 @@ def pair_links() -> Any:
     for shift, ((label, color), values) in enumerate(zip(kinds, shares, strict=True)):
         bars = panel.barh(places - 0.2 + 0.4 * shift, values, 0.36, color=color, label=label)
         panel.bar_label(bars, [f"{value:.1%}" if value else "0" for value in values], padding=2, fontsize=7.5)
-    panel.set_yticks(places, list(PAIR_MODELS))
+    panel.set_yticks(places, PAIR_MODELS)
     panel.invert_yaxis()
     panel.grid(visible=False, axis="y")
     panel.set_xlim(0, 1.25 * shares.max())

@@ -44,7 +44,7 @@ def effects(files: StudyFiles) -> Any:
     if cells.is_empty():
         return _nothing("table_effects")
     losses = scores.losses(cells)
-    sets = sorted({DataSet(*row) for row in cells.select("dataset", "nsr").rows()}, key=lambda one: one.place)
+    sets = scores.data_sets(cells, "nsr")
     kinds = means["bounds"].unique(maintain_order=True).to_list()
     bounded = [name for name in BOUNDED if name in set(cells["bounding"])]
     rows = {
@@ -80,14 +80,15 @@ def _cells(panel: Any, cells: pl.DataFrame, rows: Mapping[tuple[DataSet, str], f
         data_set = DataSet(row["dataset"], row["nsr"])
         height, look = rows[data_set, row["bounding"]], style.bounding_style(row["bounding"], BOUNDED)
         if (margin := row["margin"]) is not None:
-            panel.barh(height, 2 * margin, 0.9, -margin, color=style.SHADE, alpha=0.6, linewidth=0, label="_margin")
+            grey: Any = {"color": style.SHADE, "alpha": 0.6, "linewidth": 0}
+            panel.barh(height, 2 * margin, 0.9, -margin, label=[f"_margin: ±{margin:.4f}"], **grey)
         name = f"_{data_set.label}, {row['bounding']}: {_text(row['effect'], row['low'], row['high'])}"
         panel.plot([row["low"], row["high"]], [height, height], color=look.color, linewidth=0.9, label=name)
         hollow = row["p_holm"] > LEVEL
         style.marks(panel, [row["effect"]], [height], look.color, look.marker, hollow=hollow, label=name)
-    shown = dict.fromkeys(bounding for _, bounding in rows)
-    looks = ((bounding, style.bounding_style(bounding, BOUNDED)) for bounding in shown)
-    style.entries(panel, ((bounding, look.color, look.marker) for bounding, look in looks))
+    for bounding in dict.fromkeys(bounding for _, bounding in rows):
+        look = style.bounding_style(bounding, BOUNDED)
+        style.marks(panel, [], [], look.color, look.marker, label=bounding)
 
 
 def _text(value: float, low: float, high: float) -> str:
@@ -146,10 +147,9 @@ def _regime_panel(panel: Any, rows: pl.DataFrame, boundings: list[str]) -> None:
             trained, untrained = line.filter(n_untrained=0), line.filter(pl.col("n_untrained") > 0)
             if len(trained):
                 x = trained["spread"] + (shift + is_mixed * _SHIFT / 2)
-                numbers = (trained[name] for name in ("effect", "low", "high"))
                 options: dict[str, Any] = {"linestyle": "none" if is_mixed else look.dashes, "label": bounding}
                 options |= {"markerfacecolor": "white", "label": f"_{bounding}, mixed ratios"} if is_mixed else {}
-                style.with_intervals(panel, look, x, numbers, **options)
+                style.with_intervals(panel, look, x, trained, "effect", **options)
             x, label = untrained["spread"] + shift, f"_{bounding}, some did not train"
             style.marks(panel, x, untrained["effect"], look.color, "x", markersize=5, label=label)
 
@@ -184,8 +184,10 @@ def law(files: StudyFiles) -> Any:
             marker, hollow = markers[row["dataset"], row["nsr"]], row["origin"] != of_law.BOUNDS
             style.marks(panel, [x], [row["effect"]], color, marker, hollow=hollow, label=name)
         panel.set_xlabel(label)
-    style.entries(axes[0, 0], ((loss, COLORS[loss], "o") for loss in cells["loss"].unique(maintain_order=True)))
-    style.entries(axes[0, 0], ((DataSet(*key).label, style.MUTED, marker) for key, marker in markers.items()))
+    looks = [(loss, COLORS[loss], "o") for loss in cells["loss"].unique(maintain_order=True)]
+    looks += [(DataSet(*key).label, style.MUTED, marker) for key, marker in markers.items()]
+    for label, color, marker in looks:
+        style.marks(axes[0, 0], [], [], color, marker, label=label)
     axes[0, 0].set_ylabel("score with weights − without")
     return style.finish(figure, axes, "The law of list weights", legend=4)
 
@@ -280,8 +282,9 @@ def _scores_panel(panel: Any, own: pl.DataFrame, order: list[tuple[str, ...]]) -
     rows = {tuple(row[name] for name in scores.SYSTEM): row for row in own.iter_rows(named=True)}
     boundings = scores.boundings(own)
     # Entries without points give the legend the order of all figures.
-    looks = ((bounding, style.bounding_style(bounding, boundings)) for bounding in boundings)
-    style.entries(panel, ((style.bounding_title(bounding), look.color, look.marker) for bounding, look in looks))
+    for bounding in boundings:
+        look = style.bounding_style(bounding, boundings)
+        style.marks(panel, [], [], look.color, look.marker, label=style.bounding_title(bounding))
     for place, key in enumerate(order):
         if key not in rows:
             continue
@@ -319,11 +322,9 @@ def leaderboard_lengths(files: StudyFiles) -> Any:
             text = system_text(line.row(0, named=True))
             label = ROLES[str(role)] if len(sets) > 1 or text == role else f"{ROLES[str(role)]}: {text}"
             places = [groups.index(group) for group in line.select("from_items", "to_items").rows()]
-            # A group without an interval has a mark alone.
-            numbers = (line[name].fill_null(line["mean"]) for name in ("mean", "low", "high"))
             # Points of two systems beside each other, so that their intervals are apart.
             x = [place + (number - 1.5) * 0.08 for place in places]
-            style.with_intervals(panel, looks[str(role)], x, numbers, label=label)
+            style.with_intervals(panel, looks[str(role)], x, line, "mean", label=label)
         panel.set_xlabel("items in the list")
         titles = [str(low) if low == high else f"{low}–{high}" for low, high in groups]
         panel.set_xticks(range(len(groups)), titles)

@@ -3,7 +3,6 @@
 Of pictures, only the drawn ones are read.
 """
 
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from rankbound_study.data.images import read_faces
 from rankbound_study.figures import Catalogue, FigureSpec, style
 from rankbound_study.results import neural
 from rankbound_study.results.scores import best_of, scores_of_methods
-from rankbound_study.results.study_files import StudyFiles
+from rankbound_study.results.study_files import StudyFiles, scan_runs
 from rankbound_study.templates import text
 from rankbound_study.vocabulary import COMPARED
 
@@ -66,14 +65,10 @@ def training_paths(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -
 
 
 for _number, _table, _subject, _metric, _methods in _PATHS:
-    FIGURES.add(
-        f"figure_neural_{_number}",
-        text(FILE, "paths", metric=_metric, methods=_methods, data=_subject),
-        arguments={"table": _table, "methods": _methods},
-        needs=("runs", "epochs"),
-        part=COMPARED,
-        data=(_table,),
-    )(training_paths)
+    _caption = text(FILE, "paths", metric=_metric, methods=_methods, data=_subject)
+    _fields = {"needs": ("runs", "epochs"), "part": COMPARED, "data": (_table,)}
+    _arguments = {"table": _table, "methods": _methods}
+    FIGURES.add(f"figure_neural_{_number}", _caption, arguments=_arguments, **_fields)(training_paths)
 
 
 def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
@@ -96,14 +91,10 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
     panel.grid(visible=False, axis="x")
 
 
-@FIGURES.add(
-    "figure_neural_gaps",
-    title="Accuracy by age difference",
-    needs=("runs", "epochs", "predictions", "images"),
-    part=COMPARED,
-    data=(2, 3),
-    order=2,
-)
+_OF_METHODS: dict[str, Any] = {"needs": ("runs", "epochs", "predictions", "images"), "part": COMPARED}
+
+
+@FIGURES.add("figure_neural_gaps", title="Accuracy by age difference", data=(2, 3), order=2, **_OF_METHODS)
 def age_gaps(files: StudyFiles) -> Any:
     """Draw a panel per data set of faces, with a line per method and 95 % intervals; 0.5 is a random order."""
     if not files.predictions or files.images is None or files.runs is None or files.epochs is None:
@@ -125,8 +116,8 @@ def age_gaps(files: StudyFiles) -> Any:
             line = gaps.filter(pl.col("method") == method)
             groups = [(int(low), int(high)) for low, high in line.select("from_years", "to_years").rows()]
             places = [neural.GAPS.index(group) + 0.07 * (shift - (len(chosen) - 1) / 2) for group in groups]
-            numbers = (line[name] for name in ("accuracy", "low", "high"))
-            style.with_intervals(panel, look, places, numbers, linewidth=1.1, elinewidth=0.7, label=method)
+            widths = {"linewidth": 1.1, "elinewidth": 0.7}
+            style.with_intervals(panel, look, places, line, "accuracy", label=method, **widths)
         panel.axhline(0.5, color=style.MUTED, linewidth=0.6, label="_random order: 0.5")
         panel.set_xticks(
             range(len(neural.GAPS)), [f"{low}–{high}" if high < 99 else f"over {low - 1}" for low, high in neural.GAPS]
@@ -138,15 +129,10 @@ def age_gaps(files: StudyFiles) -> Any:
     return style.finish(figure, axes, neural.data_set_title(sets[0]))
 
 
-@FIGURES.add(
-    "figure_neural_features",
-    title="Scores by the number of features",
-    needs=("runs", "epochs", "predictions", "images"),
-    part=COMPARED,
-    data=(1, 2, 3),
-    by_features=True,
-    order=1,
-)
+_BY_FEATURES = {"data": (1, 2, 3), "by_features": True, "order": 1, **_OF_METHODS}
+
+
+@FIGURES.add("figure_neural_features", title="Scores by the number of features", **_BY_FEATURES)
 def feature_counts(files: StudyFiles) -> Any:
     """Draw a column per data set: a line per method with 95 % intervals, and below it the gap of every family."""
     results = neural.feature_results(files.needed("runs"), files.needed("epochs"), files.predictions, files.images)
@@ -169,9 +155,8 @@ def feature_counts(files: StudyFiles) -> Any:
             style.empty_panel(panel, "no network beside another model")
         several = of_set["family"].n_unique() > 1
         for ((family,), gaps), look in zip(of_set.group_by("family", maintain_order=True), style.SERIES, strict=False):
-            numbers = (gaps[name] for name in ("difference", "low", "high"))
             label = f"gap, {family}" if several else "gap"
-            style.with_intervals(panel, look, gaps["features"], numbers, markersize=4, label=label)
+            style.with_intervals(panel, look, gaps["features"], gaps, "difference", markersize=4, label=label)
         counts = results.scores.filter(own)["features"].unique().sort().to_list()
         axes[1, column].set(xlabel="number of features", xscale="log")
         axes[1, column].set_xticks(counts, [f"{count:,}" for count in counts])
@@ -192,29 +177,22 @@ def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]
         look, network = styles[name], bool(own["network"][0])
         # Points of one number beside each other, by a share of the axis, so that their intervals are apart.
         shift = reach ** (0.012 * (rank - (len(styles) - 1) / 2))
-        numbers = (own[column] for column in ("ours", "low", "high"))
         face, label = look.color if network else "none", f"{name}{'' if network else ' (no network)'}"
         options: dict[str, Any] = {"markersize": 4, "markerfacecolor": face, "label": label}
-        style.with_intervals(panel, look, own["features"] * shift, numbers, **options)
+        style.with_intervals(panel, look, own["features"] * shift, own, "ours", **options)
     metric = str(scores["metric"][0])
     panel.set_ylabel("pair accuracy" if metric == neural.PAIR_ACCURACY else metric.replace("nDCG", "NDCG"))
 
 
 def pixels_of(images: Path, rows: npt.NDArray[Any]) -> dict[int, npt.NDArray[np.uint8]]:
     """Read the pixels `(height, width, 3)` of these rows of an images file, by row."""
-    shape = read_faces(images).shape
-    wanted, found, start = set(rows.tolist()), {}, 0
-    for table in read_row_groups(images, "images", ["pixels"]):
-        column = table.column("pixels")
-        for row in sorted(wanted & set(range(start, start + len(column)))):
-            flat = np.frombuffer(column[row - start].as_py(), np.uint8)
-            found[row] = flat.reshape(shape).transpose(1, 2, 0)
-        start += len(column)
-    return found
+    shape, wanted = read_faces(images).shape, pl.col("row").is_in(rows.ravel().tolist())
+    found = scan_runs(images).with_row_index("row").filter(wanted).select("row", "pixels").collect()
+    return {row: np.frombuffer(pixels, np.uint8).reshape(shape).transpose(1, 2, 0) for row, pixels in found.rows()}
 
 
-def pair_grid(rows: int, across: int, title: str, *, lines: int, left: float = 0.0) -> tuple[Any, list[list[Any]]]:
-    """Create a figure with square panels for pairs of pictures, `2 * across` in each row.
+def pair_grid(rows: int, across: int, title: str, *, lines: int, left: float = 0.0) -> Any:
+    """Create a figure with square panels for pairs of pictures, `2 * across` in each row, row by row.
 
     Below every picture is room for `lines` lines of text; on the left, `left` inches beside the margin are free.
     """
@@ -225,19 +203,16 @@ def pair_grid(rows: int, across: int, title: str, *, lines: int, left: float = 0
     below = 0.12 + _LINE * lines
     height = _TITLE + rows * (side + below)
     figure = Figure(figsize=(width, height))
-    panels = []
-    for row in range(rows):
-        bottom = height - _TITLE - row * (side + below) - side
-        starts = [
-            style.MARGIN + left + pair * (2 * side + _INSIDE + _BETWEEN) + second * (side + _INSIDE)
-            for pair in range(across)
-            for second in range(2)
-        ]
-        panels.append([figure.add_axes((x / width, bottom / height, side / width, side / height)) for x in starts])
-        for panel in panels[-1]:
-            panel.set_axis_off()
+    edges = {"left": (style.MARGIN + left) / width, "right": 1 - style.MARGIN / width}
+    edges |= {"top": 1 - _TITLE / height, "bottom": below / height}
+    spaces = {"wspace": _BETWEEN / (2 * side + _INSIDE), "hspace": below / side}
+    pairs = figure.add_gridspec(rows, across, **edges, **spaces)
+    for place in np.ndindex(rows, across):
+        pair = pairs[place].subgridspec(1, 2, wspace=_INSIDE / side)
+        for second in range(2):
+            figure.add_subplot(pair[second]).set_axis_off()
     figure.suptitle(title, y=1 - 0.04 / height, va="top")
-    return figure, panels
+    return figure
 
 
 _TITLE, _LINE, _INSIDE, _BETWEEN = 0.32, 0.15, 0.06, 0.28
@@ -246,7 +221,6 @@ _TITLE, _LINE, _INSIDE, _BETWEEN = 0.32, 0.15, 0.06, 0.28
 
 def picture(panel: Any, pixels: npt.NDArray[Any], text: str, **options: Any) -> Any:
     """Draw one picture into a panel, pixel by pixel, with a text below it."""
-    panel.set_axis_off()
     panel.text(0.5, -0.05, text, transform=panel.transAxes, ha="center", va="top", fontsize=8, color=style.INK)
     # Without resampling, the file holds the picture's own pixels.
     return panel.imshow(pixels, interpolation="none", **options)
@@ -279,15 +253,14 @@ def face_pairs(files: StudyFiles, *, order: str, count: int) -> Any:
     random = np.random.default_rng(derive_seed("figure", "face-pairs", order, count))
     chosen = pairs[np.sort(random.permutation(len(pairs))[:count])]
     faces = chosen.select("younger", "older").to_numpy()
-    pixels = pixels_of(files.images, np.unique(faces))
+    pixels = pixels_of(files.images, faces)
     dataset = str(chosen["dataset"][0])
     features = "VGG16 features" if neural.table_of(dataset).number == len(neural.TABLES) else "pixels"
     synthetic = "; synthetic data" if dataset.startswith(SYNTHETIC) else ""
     title = f"Pairs that {METHOD} puts in the {order} order ({features}{synthetic})"
     title = f"Pairs of {neural.data_set_title(dataset)}" if order == "any" else title
-    figure, panels = pair_grid(-(-len(chosen) // 3), 3, title, lines=1 if order == "any" else 2)
-    every = list(chain.from_iterable(panels))
-    for *sides, row in zip(every[::2], every[1::2], chosen.iter_rows(named=True), strict=False):
+    figure = pair_grid(-(-len(chosen) // 3), 3, title, lines=1 if order == "any" else 2)
+    for *sides, row in zip(figure.axes[::2], figure.axes[1::2], chosen.iter_rows(named=True), strict=False):
         for panel, name in zip(sides, ("younger", "older"), strict=True):
             picture(panel, pixels[row[name]], f"{row[f'{name}_age']} years")
         if order != "any":
@@ -322,10 +295,10 @@ def near_duplicates(files: StudyFiles) -> Any:
         pairs = [pair for pair in examples if pair[0] in stretch]
         places = np.linspace(0, max(len(pairs) - 1, 0), min(across, len(pairs))).astype(int)
         chosen.append([pairs[place] for place in np.unique(places).tolist()])
-    pixels = pixels_of(files.images, np.unique([face for pairs in chosen for pair in pairs for face in pair[1:]]))
+    pixels = pixels_of(files.images, np.array([pair[1:] for pairs in chosen for pair in pairs]))
     title = f"Pairs of similar pictures by the distance of their hashes; the threshold is {THRESHOLD} of 256 bits"
-    figure, panels = pair_grid(len(stretches), across, title, lines=2, left=0.45)
-    for stretch, pairs, row in zip(stretches, chosen, panels, strict=True):
+    figure = pair_grid(len(stretches), across, title, lines=2, left=0.45)
+    for stretch, pairs, row in zip(stretches, chosen, np.reshape(figure.axes, (-1, 2 * across)), strict=True):
         grouped = stretch.stop <= THRESHOLD + 1
         text = f"{stretch.start} to {stretch.stop - 1} bits\n{'one group' if grouped else 'not grouped'}"
         look = {"rotation": 90, "fontsize": 8, "ha": "right", "va": "center", "multialignment": "center"}

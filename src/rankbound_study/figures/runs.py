@@ -1,6 +1,7 @@
 """Figures of runs and trainings: nDCG@k, scores of topics, learning curves, norms of gradients, learning rates."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -139,24 +140,11 @@ def _label(size: str, number: int) -> str:
 
 Column = tuple[Any, tuple[float, float], pl.DataFrame, list[tuple[Any, pl.DataFrame]]]
 """The panels of a data set, its axis of scores, its scores, and the panels to draw, each with pairs of scores."""
+Labels = tuple[str, str, str, int]
 
 
-def _one_per_loss(first: int, piece: str) -> Callable[[Any], Any]:
-    """Return a decorator that enters three figures of chapter 5, one per loss, numbered from `first`."""
-
-    def entered(make: Any) -> Any:
-        for number, loss in enumerate(LOSSES, start=first):
-            caption = text(FILE, piece, loss=loss, metric=JUDGED_BY[loss])
-            FIGURES.add(f"figure_5_{number}", caption, arguments={"loss": loss}, **OF_RUNS)(make)
-        return make
-
-    return entered
-
-
-def _multiples(
-    runs: Path, choice: RunsChoice, loss: str, epochs: Path | None, **sharing: Any
-) -> tuple[Any, Any, list[str], list[DataSet], list[Column]]:
-    """Return a figure, its axes, rows, data sets, and the columns to draw, where what did not train is hatched.
+def scores_of_topics(runs: Path, choice: RunsChoice, *, loss: str, shown: str, epochs: Path | None = None) -> Any:
+    """Draw the topics' scores in one of the ways of `OF_TOPICS`; what did not train is hatched.
 
     The boundings that ran are in rows, data sets in columns.
     """
@@ -167,8 +155,8 @@ def _multiples(
     sets = scores.data_sets(frame)
     ran = set(frame["bounding"])
     rows = [bounding for bounding in BOUNDED if bounding in ran] or list(BOUNDED)
+    sharing: dict[str, Any] = {"sharex": "col", "sharey": "col" if shown == "pairs" else True}
     figure, axes = style.panels(len(rows), len(sets), height=1.5 + 0.7 * len(rows), **sharing)
-
     columns = []
     for data_set, column in zip(sets, axes.T, strict=True):
         of_set = scores.of_data_set(frame, data_set)
@@ -181,19 +169,17 @@ def _multiples(
                 style.empty_panel(panel)
             else:
                 drawn.append((panel, pairs))
-        column[0].set_title(data_set.title)
         # The axis of scores goes from the smallest one, rounded down to a multiple of 0.05, to 1.
         smallest: Any = frame.filter(pl.col("dataset") == data_set.dataset)[metric].min()
         low = 0.0 if smallest is None else float(np.floor(smallest * 20) / 20)
         columns.append((column, (max(min(low, 0.9), 0.0) - 0.005, 1.005), of_set, drawn))
-    return figure, axes, rows, sets, columns
+    title, x, y, legend = OF_TOPICS[shown](columns, loss)
+    title, names = scores.heading(title, choice, sets), [data_set.title for data_set in sets]
+    return style.finish(figure, axes, title, x=x, y=y, columns=names, rows=rows, legend=legend)
 
 
-@_one_per_loss(2, "distributions")
-def score_distributions(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
+def _shares(columns: Sequence[Column], loss: str) -> Labels:
     """Draw the shares of topics that score at most x; grey where the bounded loss has the smaller share (better)."""
-    metric = JUDGED_BY[loss]
-    figure, axes, rows, sets, columns = _multiples(runs, choice, loss, epochs, sharey=True, sharex="col")
     for (top, *_), limits, _, panels in columns:
         for panel, pairs in panels:
             values = [pairs[name].to_numpy() for name in ("unbounded", "bounded")]
@@ -210,17 +196,13 @@ def score_distributions(runs: Path, choice: RunsChoice, *, loss: str, epochs: Pa
             panel.plot(grid, bounded, drawstyle="steps-post", label="bounded", **look)
         top.set_xlim(*limits)
         top.locator_params(axis="x", nbins=3)
-    axes[0, 0].set_yticks([0, 0.5, 1])
-    title = scores.heading(f"{metric} per topic, trained on {loss}: bounded against unbounded", choice, sets)
-    y = "share of topics with a score ≤ x"
-    return style.finish(figure, axes, title, x=metric, y=y, rows=rows, legend=4)
+    columns[0][0][0].set_yticks([0, 0.5, 1])
+    title = f"{JUDGED_BY[loss]} per topic, trained on {loss}: bounded against unbounded"
+    return title, JUDGED_BY[loss], "share of topics with a score ≤ x", 4
 
 
-@_one_per_loss(5, "pairs")
-def score_pairs(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
-    """Draw the topics' scores; points above the diagonal are topics that the bounding improves."""
-    metric = JUDGED_BY[loss]
-    figure, axes, rows, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey="col")
+def _pairs(columns: Sequence[Column], loss: str) -> Labels:
+    """Draw a point per topic; those above the diagonal are topics that the bounding improves."""
     for (top, *_), limits, _, panels in columns:
         for panel, pairs in panels:
             panel.plot(limits, limits, color=style.MUTED, linewidth=0.7, linestyle=(0, (4, 2)), label="_equal scores")
@@ -232,9 +214,8 @@ def score_pairs(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | Non
             style.note(panel, f"{int((differences < 0).sum())} below", (0.98, 0.04), ha="right", va="bottom")
         top.set(xlim=limits, ylim=limits)
         top.locator_params(nbins=3)
-    title = f"{metric} per topic, trained on {loss}: bounded (y) against unbounded (x)"
-    title = scores.heading(title, choice, sets)
-    return style.finish(figure, axes, title, x="unbounded", y=f"{metric}, bounded loss", rows=rows, legend=1)
+    title = f"{JUDGED_BY[loss]} per topic, trained on {loss}: bounded (y) against unbounded (x)"
+    return title, "unbounded", f"{JUDGED_BY[loss]}, bounded loss", 1
 
 
 LINEAR_WITHIN = 0.01
@@ -244,12 +225,10 @@ LABELLED = (-0.1, -LINEAR_WITHIN, 0, LINEAR_WITHIN, 0.1)
 """Differences labelled at the axis; labels of 1, which few topics come near, would leave too little room."""
 
 
-@_one_per_loss(8, "differences")
-def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
+def _differences(columns: Sequence[Column], loss: str) -> Labels:
     """Draw the topics' differences by their number of relevant items; those above zero are improvements."""
-    metric = JUDGED_BY[loss]
-    figure, axes, rows, sets, columns = _multiples(runs, choice, loss, epochs, sharex="col", sharey=True)
-    axes[0, 0].set_yscale("symlog", linthresh=LINEAR_WITHIN, linscale=1.0)
+    first = columns[0][0][0]
+    first.set_yscale("symlog", linthresh=LINEAR_WITHIN, linscale=1.0)
     largest = 2 * LINEAR_WITHIN
     for column, _, of_set, panels in columns:
         column[0].set_xscale("log")
@@ -275,12 +254,20 @@ def score_differences(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path
         column[-1].set_xticks([], minor=True)
         if len(some):
             column[-1].set_xlim(0.75 * smallest, 1.4 * most)
-    axes[0, 0].set_yticks(LABELLED, [f"{tick:g}".replace("-", "−") for tick in LABELLED])
-    axes[0, 0].set_yticks([-1, 1], minor=True)
-    axes[0, 0].set_ylim(-largest, largest)
-    title = f"Difference in {metric} per topic, bounded minus unbounded {loss} loss"
-    title = scores.heading(title, choice, sets)
-    return style.finish(figure, axes, title, x="relevant items", y=f"difference in {metric}", rows=rows, legend=3)
+    first.set_yticks(LABELLED, [f"{tick:g}".replace("-", "−") for tick in LABELLED])
+    first.set_yticks([-1, 1], minor=True)
+    first.set_ylim(-largest, largest)
+    title = f"Difference in {JUDGED_BY[loss]} per topic, bounded minus unbounded {loss} loss"
+    return title, "relevant items", f"difference in {JUDGED_BY[loss]}", 3
+
+
+OF_TOPICS = {"distributions": _shares, "pairs": _pairs, "differences": _differences}
+"""The piece of a caption, and what draws the columns and returns title, axes' labels, and columns of the legend."""
+
+for _number, (_piece, _loss) in enumerate(product(OF_TOPICS, LOSSES), start=2):
+    _caption = text(FILE, _piece, loss=_loss, metric=JUDGED_BY[_loss])
+    _arguments = {"loss": _loss, "shown": _piece}
+    FIGURES.add(f"figure_5_{_number}", _caption, arguments=_arguments, **OF_RUNS)(scores_of_topics)
 
 
 def _density(axes: Any, relevant: Any, difference: Any) -> None:
@@ -405,8 +392,7 @@ def gradients(files: StudyFiles) -> Any:
     norms = gradient_norms(files)
     # The data sets with another gain, or, without any, the first ones: three fit above.
     other = norms.filter(pl.col("bounding") == BOUNDS[-1])
-    found = (other if len(other) else norms).select("dataset", "nsr_test").unique().rows()
-    sets = sorted((DataSet(*row) for row in found), key=lambda data_set: data_set.place)[:3]
+    sets = scores.data_sets(other if len(other) else norms)[:3] if len(norms) else []
     losses = scores.losses(norms)
     figure, axes = style.panels(len(sets) + 1, len(losses), height=1.2 + 1.3 * (len(sets) + 1), sharey="row")
     for column, loss in enumerate(losses):
@@ -439,7 +425,8 @@ def gradients(files: StudyFiles) -> Any:
 def gradient_norms(files: StudyFiles) -> pl.DataFrame:
     """Return the mean norm by data set, loss, bounding and epoch, as a `share` of the largest over the epochs."""
     key = ["dataset", "nsr_test", "loss", "bounding"]
-    parts = [pl.DataFrame(schema={**dict.fromkeys(key, pl.String), "nsr_test": pl.Int8, "epoch": pl.Int32})]
+    kinds = {**dict.fromkeys(key, pl.String), "nsr_test": pl.Int8, "epoch": pl.Int32, "gradient_norm": pl.Float64}
+    parts = [pl.DataFrame(schema=kinds)]
     for path, boundings in ((files.epochs, BOUNDS[:2]), (files.experiment_epochs, BOUNDS[2:])):
         if path is not None:
             own = pl.col("protocol") == HONEST, pl.col("study") != STUDY, pl.col("loss").is_in(LOSSES)
@@ -447,9 +434,7 @@ def gradient_norms(files: StudyFiles) -> pl.DataFrame:
             # Every measured part repeats the norm of its epoch.
             once = rows.select(*key, "study", "fold", "seed", "epoch", "gradient_norm").unique()
             parts.append(once.group_by(*key, "epoch").agg(pl.col("gradient_norm").mean()).collect())
-    means = pl.concat(parts, how="diagonal_relaxed").sort(*key, "epoch")
-    if "gradient_norm" not in means.columns:
-        return means.with_columns(share=pl.lit(None, pl.Float64))
+    means = pl.concat(parts, how="vertical_relaxed").sort(*key, "epoch")
     return means.with_columns((pl.col("gradient_norm") / pl.col("gradient_norm").max().over(key)).alias("share"))
 
 
@@ -462,19 +447,17 @@ def slopes_at_the_start(loss: str, bound: str) -> list[float]:
 
     import rankbound as rb
 
-    found = []
-    for n in SIZES:
-        p = round(n / 3)
-        relevance = torch.tensor([1] * p + [0] * (n - p))
-        norms = []
-        for bounding in (bound, UNBOUNDED):
-            scores = torch.zeros(n, dtype=torch.float64, requires_grad=True)
-            rb.SmoothLoss(loss, bounding)(scores, relevance, [0, n]).backward()  # type: ignore[no-untyped-call]
-            assert scores.grad is not None
-            norms.append(float(scores.grad.norm()))
-        size = np.array([n]), np.array([p])
-        found.append(norms[0] / norms[1] * float((rb.maximum(loss, *size) - rb.minimum(loss, *size))[0]))
-    return found
+    n = np.array(SIZES)
+    relevance = torch.cat([torch.arange(count) < count // 3 for count in SIZES]).int()
+    norms = []
+    for bounding in (bound, UNBOUNDED):
+        scores = torch.zeros(n.sum(), dtype=torch.float64, requires_grad=True)
+        losses = rb.SmoothLoss(loss, bounding)(scores, relevance, [0, *n.cumsum().tolist()])
+        (gradient,) = torch.autograd.grad(losses.sum(), scores)
+        norms.append(np.array([np.linalg.norm(part) for part in np.split(gradient.numpy(), n.cumsum()[:-1])]))
+    reach = rb.maximum(loss, n, n // 3) - rb.minimum(loss, n, n // 3)
+    slopes: list[float] = (norms[0] / norms[1] * reach).tolist()
+    return slopes
 
 
 @FIGURES.add("figure_bounding_rates", title="Learning rates and boundings", needs=("rates",))
@@ -487,8 +470,7 @@ def rates(files: StudyFiles) -> Any:
         return style.remark("There are no grids of learning rates: every training has one rate.")
     cell = ("dataset", "nsr_test", "loss", "bounding", "learning_rate")
     points = frame.group_by(cell).agg(pl.col("test_score").mean(), pl.col("chosen").sum())
-    sets = sorted((DataSet(*row) for row in points.select(cell[:2]).unique().rows()), key=lambda one: one.place)
-    losses = scores.losses(points)
+    sets, losses = scores.data_sets(points), scores.losses(points)
     figure, axes = style.panels(len(losses), len(sets), height=0.9 + 1.5 * len(losses), sharex="col")
     for row, loss in enumerate(losses):
         for column, data_set in enumerate(sets):
@@ -505,14 +487,9 @@ def rates(files: StudyFiles) -> Any:
                 marked = line.filter(pl.col("chosen") > 0)
                 # The area of a mark, in square points, is the share of the folds that select the rate.
                 area = 80.0 * (marked["chosen"].to_numpy() / line["chosen"].sum())
-                of_marks = {
-                    "s": area,
-                    "marker": look.marker,
-                    "alpha": 0.7,
-                    "linewidths": 0,
-                    "label": f"_{title}, selected",
-                }
-                panel.scatter(marked["learning_rate"], marked["test_score"], color=look.color, **of_marks)
+                of_marks = {"color": look.color, "marker": look.marker, "alpha": 0.7, "linewidths": 0}
+                x, y = marked["learning_rate"], marked["test_score"]
+                panel.scatter(x, y, area, label=f"_{title}, selected", **of_marks)
             rates = own["learning_rate"].unique().sort().to_list()
             panel.set_xscale("log")
             # The lowest, the middle and the highest: the names of three have room.

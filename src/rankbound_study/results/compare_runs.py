@@ -13,17 +13,12 @@ from rankbound.compare.report import Report
 from rankbound.compare.runs import report_of, rows_of
 from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
-from rankbound_study.results.scores import names_pairs
+from rankbound_study.results.scores import JOB, names_pairs
 from rankbound_study.results.study_files import read_frame
 from rankbound_study.vocabulary import HONEST, JUDGED_BY, SELECTIONS
 
-KEYS = (
-    *("study", "protocol", "dataset", "nsr_train", "nsr_test"),
-    *("model", "options", "loss", "bounding", "selection"),
-)
+KEYS = (*JOB, "selection")
 """Columns of the runs table that identify a run, except fold and seed."""
-
-_NUMBERS = ("nsr_train", "nsr_test", "fold", "seed")
 
 Choice = Mapping[str, str]  # filters on the rows of a runs table
 
@@ -108,9 +103,9 @@ def parse_choice(texts: Sequence[str], flag: str) -> dict[str, str]:
 def selected(runs: pl.DataFrame, choice: Mapping[str, Any], name: str) -> pl.DataFrame:
     """Return the rows with the values of `choice`; if there are none, a ConfigError lists the existing values."""
     for key, value in choice.items():
-        is_number = key in _NUMBERS and str(value).lstrip("-").isdigit()
-        wanted = None if value in ("", None) else int(value) if is_number else value
         found = runs[key].unique().sort()
+        is_number = found.dtype.is_integer() and str(value).lstrip("-").isdigit()
+        wanted = None if value in ("", None) else int(value) if is_number else value
         if wanted not in found.to_list():
             raise ConfigError(f"{key} {value!r}: {name} has no such runs; it has {_shown(found.to_list())}")
         runs = runs.filter(pl.col(key).eq_missing(pl.lit(wanted, dtype=found.dtype)))

@@ -12,7 +12,7 @@ logarithm of the number of features.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -114,6 +114,12 @@ NETWORKS = ("mlp", "cnn")  # models that are networks; others are linear or tree
 _KEY = ("study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic")
 FAMILY_NAMES = {"class": "classification", "reg": "regression"}  # family by its name in runs, where the names differ
 
+_MODEL, _OF_METHOD, _COUNT, _SHIFT = (
+    pl.col("options").str.json_path_match(f"$.{option}") for option in ("model", "family", "features", "shift")
+)
+_IS_CONTROL = pl.col("model").is_in(CONTROLS)
+_FAMILY = pl.when(_IS_CONTROL).then(pl.lit(CONTROL)).otherwise(_OF_METHOD.replace(FAMILY_NAMES)).alias("family")
+
 SCORE_COLUMNS = schema(
     "text: dataset family method; flag: network; int: features; text: metric; float: ours low high; int: n"
 )
@@ -152,15 +158,17 @@ def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFram
     """
     columns = [*_KEY, "n", "p", "epoch", *metrics]
     scan = scan_runs(path, columns)
-    control = pl.col("model").is_in(CONTROLS) & (pl.col("loss") == "none")
-    trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == "validation") & _sees(every=True)
+    control = _IS_CONTROL & (pl.col("loss") == "none")
+    own = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == "validation")
+    # Methods that see every feature, and no moved pictures.
+    trained = own & _COUNT.is_null() & _SHIFT.is_null()
     frame = scan.filter(trained | control).select(columns).collect()
     names = [name for name in frame["dataset"].unique().sort() if table_of(name) == table]
     # Where all methods see moved pictures or some features alone, controls have nothing beside them.
     names = frame.filter(pl.col("dataset").is_in(names), ~control)["dataset"].unique().sort().to_list()
     return (
         frame.filter(pl.col("dataset").is_in(names))
-        .with_columns(pl.col(list(metrics)).fill_nan(None), _family(frame).alias("family"))
+        .with_columns(pl.col(list(metrics)).fill_nan(None), _FAMILY)
         .rename({"model": "method"})
         .unique(["dataset", "method", "loss", "options", "fold", "seed", "topic"], maintain_order=True)
         .drop("study", "options", "selection")
@@ -179,22 +187,21 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
         DataError: a column is missing.
     """
     scan = scan_runs(path, [*_KEY, table.metric])
-    sees = _sees(every=False) | (_sees(every=True) & (width is not None))
-    chosen = (pl.col("study") == STUDY) & (pl.col("selection") == "validation") & sees
-    frame = scan.filter(chosen).select(*_KEY, table.metric).collect()
+    chosen = (pl.col("study") == STUDY) & (pl.col("selection") == "validation") & _SHIFT.is_null()
+    counted = _COUNT.is_not_null() | (width is not None)
+    frame = scan.filter(chosen & counted).select(*_KEY, table.metric).collect()
     of_table = [name for name in frame["dataset"].unique() if table_of(name) == table]
-
-    def settings(options: Mapping[str, Any]) -> str:
-        """Return a run's options without those that depend on the number of features."""
-        kept = {name: value for name, value in options.items() if name not in ("features", "learning_rate")}
-        return json.dumps(kept, sort_keys=True)
-
+    # Options without those that depend on the number of features.
+    settings = {
+        text: json.dumps({**json.loads(text), "features": None, "learning_rate": None}, sort_keys=True)
+        for text in frame["options"].unique()
+    }
     frame = frame.filter(pl.col("dataset").is_in(of_table)).with_columns(
         pl.col(table.metric).fill_nan(None),
-        _family(frame).alias("family"),
-        _option(frame, lambda options: options.get("model") in NETWORKS, pl.Boolean).alias("network"),
-        _option(frame, lambda options: options.get("features"), pl.Int64).alias("features"),
-        _option(frame, settings, pl.String).alias("settings"),
+        _FAMILY,
+        _MODEL.is_in(NETWORKS).alias("network"),
+        _COUNT.cast(pl.Int64).alias("features"),
+        pl.col("options").replace(settings).alias("settings"),
         pl.col("model").alias("run"),
         pl.col("model").str.replace(f"{OF_FEATURES}\\d+$", "").alias("method"),
     )
@@ -203,8 +210,8 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
     every = frame.filter(pl.col("features").is_null()).join(some.select(alike).unique(), on=alike, how="semi")
     every = every.with_columns(pl.lit(width, pl.Int64).alias("features"))
     # A count of all features repeats the training without a count.
-    counted = ["dataset", "method", "features"]
-    every = every.join(some.select(counted).unique(), on=counted, how="anti")
+    count = ["dataset", "method", "features"]
+    every = every.join(some.select(count).unique(), on=count, how="anti")
     columns = ["dataset", "method", "run", "family", "network", "features", "fold", "seed", "topic"]
     return pl.concat([some, every]).select(*columns, table.metric).sort(columns)
 
@@ -289,9 +296,7 @@ def feature_results(
         ConfigError: there are predictions, but no images file with the ages.
         DataError: the epochs have no validation score of a network, or of the other models of its family.
     """
-    if predictions and images is None:
-        raise ConfigError(f"{FEATURES_TABLE} needs the ages of the faces: give the images file with --images FILE")
-    pairs = read_pairs(predictions, images) if predictions and images is not None else None
+    pairs = read_pairs(predictions, images) if predictions else None
     scores: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []
     for table in TABLES:
@@ -364,29 +369,6 @@ def _tested(means: MethodMeans, weights: Floats) -> dict[str, float]:
     return dict(zip(("difference", "low", "high", "p_value"), means.combination(weights), strict=True))
 
 
-def _sees(*, every: bool) -> pl.Expr:
-    """Select runs that see every feature of their data set, or those whose options give a number of features.
-
-    Runs on moved pictures are neither.
-    """
-    count, moved = (pl.col("options").str.json_path_match(f"$.{name}") for name in ("features", "shift"))
-    return moved.is_null() & (count.is_null() if every else count.is_not_null())
-
-
-def _option(frame: pl.DataFrame, read: Callable[[dict[str, Any]], Any], kind: Any) -> pl.Expr:
-    """Apply `read` to a run's options."""
-    found = {text: read(json.loads(text)) for text in frame["options"].unique()}
-    return pl.col("options").replace_strict(found, default=None, return_dtype=kind)
-
-
-def _family(frame: pl.DataFrame) -> pl.Expr:
-    """Return the family in a run's options; controls are a family of their own."""
-    of_options = _option(frame, lambda options: options.get("family", ""), pl.String).replace(FAMILY_NAMES)
-    guessed = pl.col("model").str.extract(r"^(Reg|Class)").replace({"Reg": FAMILIES[1], "Class": FAMILIES[2]})
-    trained = pl.when(of_options != "").then(of_options).otherwise(guessed.fill_null(FAMILIES[0]))
-    return pl.when(pl.col("model").is_in(CONTROLS)).then(pl.lit(CONTROL)).otherwise(trained)
-
-
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
 """Groups of age differences, in years, with their own accuracy; only pairs more than 5 years apart are drawn."""
 
@@ -397,15 +379,18 @@ READINGS = ("BothRight", "SameLabel", "BothWrong", "Ties")
 wrong. `Ties` have equal scores and count as half a correct pair each."""
 
 
-def read_pairs(predictions: Sequence[Path], images: Path) -> pl.DataFrame:
+def read_pairs(predictions: Sequence[Path], images: Path | None) -> pl.DataFrame:
     """Read one row per method, fold, seed and pair.
 
     The columns are the key, `older` and `younger` (rows of the images file), their ages and scores, the `years` between
     them, and 0 or 1 for each of `READINGS` and for `PairAccuracy`, in which a tie counts half.
 
     Raises:
+        ConfigError: there is no images file.
         DataError: a list of the predictions is not a pair of faces of different ages.
     """
+    if images is None:
+        raise ConfigError("predictions of faces were given without their ages: give the images file with --images FILE")
     ages = read_faces(images).ages.astype(np.int64)
     return pl.concat([_pairs_of(path, ages) for path in predictions]).sort("dataset", "method", "fold", "seed", "topic")
 
@@ -531,18 +516,16 @@ def coefficients(path: Path, shape: tuple[int, int, int]) -> Floats | None:
 
     They refer to pixels from 0 to 1, whatever the model's own scale; those of a regression are in years.
     """
-    from safetensors import safe_open
+    from safetensors.numpy import load_file
 
     check_seal(path)
-    with safe_open(path, framework="numpy") as weights:
-        names = sorted(weights.keys())
-        sizes = {name: math.prod(weights.get_slice(name).get_shape()) for name in names if name.endswith("weight")}
-        found = [name for name, size in sizes.items() if size == math.prod(shape)]
-        if not found:
-            return None
-        first = found[0].rsplit("/", 1)[0]
-        own = {name.removeprefix(f"{first}/"): weights.get_tensor(name) for name in names if name.startswith(first)}
-        values = np.asarray(weights.get_tensor(found[0]), dtype=np.float64).reshape(shape)
-    deviation = np.asarray(own.get("scale.deviation", 1.0), dtype=np.float64).reshape(-1, 1, 1)
-    scaled: Floats = values / deviation * float(own.get("target.deviation", 1.0))
+    tensors = load_file(path)
+    size = math.prod(shape)
+    found = [name for name in sorted(tensors) if name.endswith("weight") and tensors[name].size == size]
+    if not found:
+        return None
+    first = found[0].rpartition("/")[0]
+    deviation = np.asarray(tensors.get(f"{first}/scale.deviation", 1.0), dtype=np.float64).reshape(-1, 1, 1)
+    values = tensors[found[0]].astype(np.float64).reshape(shape)
+    scaled: Floats = values / deviation * float(tensors.get(f"{first}/target.deviation", 1.0))
     return scaled

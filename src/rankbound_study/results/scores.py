@@ -108,9 +108,9 @@ def chosen_trainings(runs: Path, epochs: Path | None, choice: RunsChoice) -> pl.
     return trainings if choice.study is None else trainings.filter(study=choice.study)
 
 
-def data_sets(frame: pl.DataFrame) -> list[DataSet]:
-    """Return the data sets of the frame in the fixed order; those of the thesis if the frame is empty."""
-    pairs = frame.select("dataset", "nsr_test").unique().rows()
+def data_sets(frame: pl.DataFrame, nsr: str = "nsr_test") -> list[DataSet]:
+    """Return the data sets of a frame with ratios in the column `nsr`, in the fixed order; the thesis' if empty."""
+    pairs = frame.select("dataset", nsr).unique().rows()
     of_thesis = *(("movielens", nsr) for nsr in (1, 2, 3)), ("mq2008-label1", None), ("mq2008-label2", None)
     return sorted(map(DataSet._make, pairs or of_thesis), key=lambda data_set: data_set.place)
 
@@ -181,7 +181,9 @@ def validation_means(files: StudyFiles, study: str, systems: pl.DataFrame, metri
     `read_systems` returns.
     """
     training = [*_DATA, *SYSTEM, "fold", "seed"]
-    epochs = [
+    picked = systems.filter(pl.col("loss") != "none").select(*training, "epoch").unique()
+    epochs = [picked.clear().with_columns(pl.lit(None, pl.Float64).alias(metric))]
+    epochs += [
         _with_variant(scan_runs(path), study)
         .filter(pl.col("part") == "validation", _on_its_own_lists())
         .select(*training, "epoch", metric)
@@ -189,10 +191,6 @@ def validation_means(files: StudyFiles, study: str, systems: pl.DataFrame, metri
         for path in (files.epochs, files.experiment_epochs)
         if path is not None
     ]
-    if not epochs:
-        kinds = {name: systems.schema[name] for name in (*_DATA, *SYSTEM)}
-        return pl.DataFrame(schema={**kinds, "validation": pl.Float64})
-    picked = systems.filter(pl.col("loss") != "none").select(*training, "epoch").unique()
     found = picked.join(pl.concat(epochs), on=[*training, "epoch"], how="inner", nulls_equal=True).sort(training)
     means = found.group_by(*_DATA, *SYSTEM, maintain_order=True).agg(pl.col(metric).fill_nan(None).mean())
     return means.rename({metric: "validation"})

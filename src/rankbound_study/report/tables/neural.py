@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.compare.statistics import corrected
-from rankbound.errors import ConfigError, DataError
+from rankbound.errors import DataError
 from rankbound.texts import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures import Catalogue
@@ -56,9 +56,7 @@ def make_neural(name: str, files: StudyFiles) -> TableFiles:
     """
     table, runs, epochs = neural.table_named(name), files.needed("runs"), files.needed("epochs")
     frame = neural.read_runs(runs, table, table.metrics)
-    if files.predictions and files.images is None:
-        raise ConfigError(f"{table.name} needs the ages of the faces: give the images file with --images FILE")
-    pairs = neural.read_pairs(files.predictions, files.images) if files.predictions and files.images else None
+    pairs = neural.read_pairs(files.predictions, files.images) if files.predictions else None
     rows: list[dict[str, Any]] = []
     comparisons: list[tuple[Any, ...]] = []
     gaps = [pl.DataFrame(schema={"dataset": pl.String, **neural.AGE_GAP_COLUMNS})]
