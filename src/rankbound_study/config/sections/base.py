@@ -360,10 +360,10 @@ def _section_at(where: KeyPath, kind: Any) -> type[Keys]:
     for key in where:
         if isinstance(kind, type) and issubclass(kind, Keys):
             kind = kind.model_fields[str(key)].annotation
-        elif get_origin(kind) is dict:
-            kind = get_args(kind)[1]
+        elif get_origin(kind) in (dict, list):
+            kind = get_args(kind)[-1]
         else:
             kind = next(member for member in get_args(kind) if key in get_args(member.model_fields["name"].annotation))
-        if NoneType in get_args(kind):
+        while NoneType in get_args(kind) or get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
     return cast(type[Keys], kind)
