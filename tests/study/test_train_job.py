@@ -76,7 +76,7 @@ def train(
     return out
 
 
-def frame(path: Path, contract: str = "runs") -> pl.DataFrame:
+def frame(path: str | Path, contract: str = "runs") -> pl.DataFrame:
     read = pl.from_arrow(read_table(path, contract))
     assert isinstance(read, pl.DataFrame)
     return read

@@ -59,10 +59,6 @@ class Inputs:
     image_features: Path | None = None
     test_instances: Path | None = None
 
-    def paths(self) -> list[Path]:
-        """Return all files that are given."""
-        return [path for path in vars(self).values() if path is not None]
-
 
 @dataclass(frozen=True)
 class FoldParts:

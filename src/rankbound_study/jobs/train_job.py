@@ -58,7 +58,7 @@ def job(options: str, out: Path, device: str, together: int, code: str, **files:
         _ = loss_of(requested, None), judge_of(requested), epoch_metrics(requested)
     # Shards of another device or grouping differ in the last digits: a result holds only one kind.
     decided = json.dumps([requested.options(), where.type, together, code])
-    with subnormals_as_zero(), shards_of(out, decided, inputs.paths()) as shards:
+    with subnormals_as_zero(), shards_of(out, decided, filter(None, vars(inputs).values())) as shards:
         _Trainings(requested, inputs, shards, where, together).run(out)
 
 
