@@ -23,10 +23,8 @@ from benchmarks import asked, page, runner
 from benchmarks.questions import ALLOCATORS, GUARD, QUESTIONS
 from benchmarks.runner import ROOT, read_rows
 
-DOCS = ROOT / "docs"
 KEPT_RATIOS = Path(__file__).with_name("guard.csv")
 CORES = os.sched_getaffinity(0)
-PAGE, PAGE_FIGURE = "benchmarks_results.md", "images/benchmarks_loss.svg"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,17 +55,13 @@ def main(arguments: list[str] | None = None) -> int:
             machines_path.write_text(json.dumps(machines, indent=2) + "\n", encoding="utf-8")
         else:
             failed.append(key)
-    if names and sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
     if not page.read_results(folder):
         print(f"benchmarks: there are no results in {folder}; run without --report first", file=sys.stderr)
         return 1
-    drawn, text = page.draw(page.read_results(folder), folder / page.FIGURE), page.summary(folder, chosen.quick)
-    (folder / "summary.md").write_text(text, encoding="utf-8")
-    if chosen.write_docs:
-        (DOCS / PAGE).write_text(page.summary(folder, chosen.quick, PAGE_FIGURE), encoding="utf-8")
-        if drawn:
-            shutil.copyfile(folder / page.FIGURE, DOCS / PAGE_FIGURE)
+    text = page.summary(folder, chosen.quick)
+    for out in (folder, ROOT / "docs")[: 2 if chosen.write_docs else 1]:
+        page.draw(page.read_results(folder), out / page.FIGURE)
+        (out / "benchmarks_results.md").write_text(text, encoding="utf-8")
     print(text)
     for name in failed:
         print(f"benchmarks: {name} failed; its table is missing or outdated", file=sys.stderr)

@@ -38,15 +38,12 @@ def main(arguments: list[str] | None = None) -> None:
     """Train all rankers on growing logs, and write the table of their nDCG: means and standard errors over seeds."""
     chosen = asked("benchmarks.clicks", __doc__, arguments)
     torch.set_num_threads(1)
-    names, runs = [], []
-    for seed in tqdm(range(chosen.seeds), "seeds", disable=None):
-        names, values = zip(*curves(seed, chosen.sessions), strict=True)
-        runs.append(values)
-    (clicks, *means), found = np.mean(runs, axis=0), np.array(runs)
-    errors = found.std(axis=0, ddof=int(len(found) > 1)) / np.sqrt(len(found))
+    runs = [dict(curves(seed, chosen.sessions)) for seed in tqdm(range(chosen.seeds), "seeds", disable=None)]
+    found = np.array([list(own.values()) for own in runs])
+    (clicks, *means), errors = found.mean(axis=0), found.std(axis=0, ddof=int(len(found) > 1)) / np.sqrt(len(found))
     sizes = (f"{n:,} sessions, {count:,.0f} clicks" for n, count in zip(chosen.sessions, clicks, strict=True))
     cells = ([f"{m:.3f} ± {e:.3f}" for m, e in zip(*own, strict=True)] for own in zip(means, errors[1:], strict=True))
-    text = table(["trained on", *sizes], ([name, *own] for name, own in zip(names[1:], cells, strict=True))) + "\n"
+    text = table(["trained on", *sizes], ([name, *own] for name, own in zip([*runs[0]][1:], cells, strict=True))) + "\n"
     chosen.out.mkdir(parents=True, exist_ok=True)
     (chosen.out / "clicks.md").write_text(text, encoding="utf-8")
     print(text)

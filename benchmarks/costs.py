@@ -8,7 +8,6 @@ constants in the sources.
 
 import json
 import time
-from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
 from statistics import median
@@ -30,45 +29,35 @@ ITEMS = (1_000, 6_000)
 """Items of a batch, about."""
 TURNS, CALLS = 3, 3
 
-Terms = Callable[..., list[float]]
-MODELS: Mapping[str, tuple[Mapping[str, int], Terms, Terms, str]] = {
-    "smooth ranks": (
-        {"nDCG": 1, "AP": 2},
-        lambda sums, lists, n, p, rows: [lists * p * n],
-        lambda sums, lists, n, p, rows: [sums * lists * n, sums * lists * rows],
-        "ROW_COST",
-    ),
-    "RankNet": (
-        {"RankNet": 1},
-        lambda sums, lists, n, p, rows: [lists * p * (n - p)],
-        lambda sums, lists, n, p, rows: [lists * n, 1.0],
-        "CALL_COST",
-    ),
-}
-"""Losses with the kinds of sums of their kernel; what the time of either method is a sum of, given these, the number of
-lists, their items and relevant items, and the occupied rows: `PAIR_COST`, and `ITEM_COST` and another. These are
-`rankbound.kernels.formulas.COSTS`, and the costs behind `PAIRS_OF_ITEM` there, an item and a call of the reference."""
+MODELS = {"smooth ranks": {"nDCG": 1, "AP": 2}, "RankNet": {"RankNet": 1}}
+"""Losses with the kinds of sums of their kernel."""
 
 
 def main() -> None:
-    """Time, fit and print."""
+    """Time, fit and print.
+
+    The constants are `rankbound.kernels.formulas.COSTS`, and the costs behind `PAIRS_OF_ITEM` there, an item and a call
+    of the reference.
+    """
     torch.set_num_threads(1)
     found: dict[str, Any] = {"machine": describe(1)}
     regrets = {}
-    for name, (losses, *models, last) in MODELS.items():
-        terms: tuple[list[list[float]], ...] = ([], [])
-        times = []
+    for name, losses in MODELS.items():
+        cases, times = [], []
         for (loss, sums), items, n, share, spread in product(losses.items(), ITEMS, LENGTHS, RELEVANT_SHARES, SPREADS):
             lists, p = max(1, items // n), max(1, round(share * n))
             batch = lists_of([(n, p)] * lists)
             widths = [float(part.max() - part.min()) for part in (batch.scores * spread).split(n)]
             # The model's estimate of the occupied rows: boxes are two units wide.
-            rows = float(np.mean([min(n, 1.0 + width / 2.0) for width in widths]))
-            for own, model in zip(terms, models, strict=True):
-                own.append(model(sums, lists, n, p, rows))
+            cases.append((sums, lists, n, p, np.mean([min(n, 1.0 + width / 2.0) for width in widths])))
             times.append(_times(loss, batch, spread))
+        # The time of either method is a sum of these, times constants.
+        sums, lists, n, p, rows = np.array(cases).T
+        terms, last = ([lists * p * n], [sums * lists * n, sums * lists * rows]), "ROW_COST"
+        if name == "RankNet":
+            terms, last = ([lists * p * (n - p)], [lists * n, np.ones(len(cases))]), "CALL_COST"
         # Constants from 0 whose products with the terms are near the times, in relation to these.
-        relative = [np.array(own) / np.array(times)[:, [place]] for place, own in enumerate(terms)]
+        relative = [np.stack(own, axis=1) / np.array(times)[:, [place]] for place, own in enumerate(terms)]
         fitted = [float(f"{value:.3g}") for own in relative for value in nnls(own, np.ones(len(times)))[0]]
         found[name] = dict(zip(("PAIR_COST", "ITEM_COST", last), fitted, strict=True))
         regrets[name] = [auto / min(of_methods) for *of_methods, auto in times]

@@ -4,7 +4,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,7 @@ import torch
 import yaml
 from torch import Tensor
 
-if TYPE_CHECKING:
-    import rankbound as rb
+import rankbound as rb
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -101,10 +101,8 @@ def judged_rows(lists: int, n: int, features: int) -> Matrices:
     return rows, np.digitize(rows[..., 0] - rows[..., 1] + draws.normal(size=(lists, n)), [1.5, 3.0])
 
 
-def judged_lists(features: Array, relevance: Array) -> "rb.JudgedLists":
+def judged_lists(features: Array, relevance: Array) -> rb.JudgedLists:
     """Return the lists of such rows, with a number as the name of each topic, item and feature."""
-    import rankbound as rb
-
     topics, items, names = (list(map(str, range(count))) for count in features.shape)
     offsets, rows = np.arange(len(topics) + 1) * len(items), features.reshape(-1, len(names))
     columns: Mapping[str, Any] = {"relevance": relevance.ravel(), "features": rows, "feature_names": names}
@@ -240,21 +238,11 @@ def checksums_of(name: str, archive: Path) -> dict[str, str]:
 # Ratings.
 
 
-class Edition(NamedTuple):
-    """An edition of MovieLens, a row of `data.yaml`."""
-
-    member: str
-    users: int
-    movies: int
-    rows: int
-    separator: str
-    stars: Sequence[float]
-    shares: Sequence[float]
-    header: bool = False
-
-
-_EDITIONS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
-EDITIONS = {name: Edition(**row) for name, row in _EDITIONS.items()}
+EDITIONS: Mapping[str, Any] = {
+    name: SimpleNamespace(**row)
+    for name, row in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8")).items()
+}
+"""Editions of MovieLens, by the names of known data sets."""
 # A user's fewest ratings, and the standard deviation of the logarithm of the users' numbers of ratings.
 FEWEST, _SPREAD = 20, 1.1
 # Of popularity: a movie's share is as its rank to this power, negative.
@@ -265,7 +253,7 @@ _USERS_AT_ONCE = 2_000
 _FIRST_SECOND, _SECONDS = 789_652_009, 785_000_000
 
 
-def write_ratings(path: Path, edition: Edition, share: float = 1.0, seed: int = 0) -> None:
+def write_ratings(path: Path, edition: SimpleNamespace, share: float = 1.0, seed: int = 0) -> None:
     """Write an archive in the edition's layout, with that share of its users and ratings."""
     import polars as pl
 

@@ -29,11 +29,19 @@ METHODS: Mapping[str, Mapping[str, Any]] = _ROWS["methods"]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Generate the data, run the steps, and print their time and memory."""
+    """Generate the data, run the steps, and print their time and memory, and the sizes of all files."""
     chosen = asked("benchmarks.data_sizes", __doc__, arguments, set=SETS, methods=METHODS)
     chosen.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="sizes-", dir=chosen.folder) as name:
-        run_steps(chosen, Path(name))
+        folder = Path(name)
+        if chosen.set == MSLR_TEXT:
+            list(data.write_parts(folder, data.MSLR_WEB30K, chosen.share, parts=1))
+            for title, words in _ROWS["commands"].items():
+                step(title, *(word.format(folder=folder) for word in words.split()))
+        else:
+            run_steps(chosen, folder)
+        for path in sorted(folder.iterdir()):
+            print(f"{path.name}: {path.stat().st_size / 1e6:.0f} MB")
 
 
 def step(title: str, *command: object) -> Cost:
@@ -46,21 +54,10 @@ def step(title: str, *command: object) -> Cost:
 
 
 def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
-    """Write the files of a set into a folder, print their sizes, and run the steps."""
-    if chosen.set == MSLR_TEXT:
-        files = ("all.txt", "all.arrow", "model.safetensors", "run.parquet")
-        text, packed, model, run = (folder / name for name in files)
-        (written,) = data.write_parts(folder, data.MSLR_WEB30K, chosen.share, parts=1)
-        written.rename(text)
-        step("pack", "rankbound", "pack", _with_size(text), packed)
-        training = ("--model", "mlp", "--bound", "min-max", "--epochs", 1, "--batch-size", 64, "--device", "cpu")
-        step("train", "rankbound", "train", _with_size(packed), "--out", model, *training)
-        step("score", "rankbound", "score", model, packed, "--out", run)
-        step("evaluate", "rankbound", "evaluate", run, packed, "-m", "nDCG@10", "-m", "AP")
-        return
+    """Write the archive of a set into a folder, and run the steps of the study."""
     known = known_sets()[chosen.set]
     archive, rows, folds = folder / known.archives[0], folder / "rows.parquet", folder / "folds.parquet"
-    is_mslr, name = chosen.set == MSLR, f"generated-{chosen.set}"
+    is_mslr, name, study = chosen.set == MSLR, f"generated-{chosen.set}", "rankbound_study"
     if is_mslr:
         data.write_folds(archive, data.MSLR_WEB10K, share=chosen.share)
     else:
@@ -69,9 +66,8 @@ def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
     described = known.model_dump(exclude_defaults=True, exclude={"sizes"}) | {"path": str(archive)}
     if is_mslr:
         described["content"]["members"] = data.checksums_of(MSLR, archive)
-    study = "rankbound_study"
     description = ("--description", json.dumps(described))
-    cost = step("convert", study, "convert", name, "--raw", _with_size(archive), "--out", rows, *description)
+    cost = step("convert", study, "convert", name, "--raw", archive, "--out", rows, *description)
     if is_mslr:
         with zipfile.ZipFile(archive) as opened:
             text = sum(info.file_size for info in opened.infolist() if info.filename.endswith("test.txt")) / 1e6
@@ -83,35 +79,24 @@ def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
         step(f"sample {reading}", study, "sample", name, *files, "--options", json.dumps(options))
     for method in chosen.methods if is_mslr else ():
         files = ("--instances", folder / "label2.parquet", "--lists", rows, "--out", folder / f"{method}.parquet")
-        settings = METHODS[method]["settings"] and {**_ROWS["settings"], **METHODS[method]["settings"]}
-        job = {**_ROWS["job"], "method": method, **METHODS[method], "settings": settings}
-        step(f"job {method}", study, "job", *files, "--options", json.dumps(job))
+        options = {**_ROWS["job"], "method": method, **METHODS[method]}
+        step(f"job {method}", study, "job", *files, "--options", json.dumps(options))
     if is_mslr and chosen.tables:
         csv, parquet = folder / "rows.csv", folder / "rows-table.parquet"
-        write_csv(archive, csv)
+        table_of(rows).sink_csv(csv)
         pl.scan_csv(csv).sink_parquet(parquet)
         described = {"format": "table", "columns": {"topic": "query", "relevance": "label"}, "random_parts": data.PARTS}
         for path in (csv, parquet):
-            words = ("--raw", _with_size(path), "--out", folder / "lists.parquet", "--description")
+            words = ("--raw", path, "--out", folder / "lists.parquet", "--description")
             described["path"] = str(path)
             step(f"convert {path.name}", study, "convert", "rows", *words, json.dumps(described))
 
 
-def write_csv(archive: Path, path: Path) -> None:
-    """Write the rows of the archive's five parts as one table."""
-    names = ",".join(["query", "label", *(f"f{feature}" for feature in range(1, data.MSLR_WEB10K.width + 1))])
-    with zipfile.ZipFile(archive) as opened, path.open("wb") as file:
-        file.write(f"{names}\n".encode())
-        for name in sorted(name for name in opened.namelist() if name.endswith("test.txt")):
-            with opened.open(name) as lines:
-                for label, *pairs in map(bytes.split, lines):
-                    query, *values = (pair.partition(b":")[2] for pair in pairs)
-                    file.write(b",".join((query, label, *values)) + b"\n")
-
-
-def _with_size(path: Path) -> Path:
-    print(f"{path.name}: {path.stat().st_size / 1e6:.0f} MB", flush=True)
-    return path
+def table_of(lists: Path) -> pl.LazyFrame:
+    """Return the rows of converted lists, with a column per feature."""
+    columns = pl.scan_parquet(lists).select("features", query="topic", label="relevance")
+    structs = pl.col("features").arr.to_struct()
+    return columns.explode("features", "label").select("query", "label", structs).unnest("features")
 
 
 if __name__ == "__main__":

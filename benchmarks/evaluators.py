@@ -1,16 +1,14 @@
 """Means of metrics over a run in each library, from the run and the judgements as its users hold them."""
 
-import atexit
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 
 from benchmarks.data import Matrices
@@ -21,7 +19,7 @@ DOORS = ("arrays", "own objects", "dictionaries", "files", "data frames")
 ARRAYS, OBJECTS, DICTIONARIES, FILES, FRAMES = DOORS
 
 Means = Callable[[], dict[str, float]]
-
+Make = Callable[[Any], Any]
 
 NAMES = {
     OURS: ("nDCG(gain=linear)@10", "AP", "RR", "P@10"),
@@ -35,101 +33,93 @@ def evaluated(library: str, runs: Matrices, door: str, count: int = len(MEASURES
     """Return the call that makes some means of what is held; arrays and a library's own objects are made before."""
     # scikit-learn has the first alone.
     measures = MEASURES[: 1 if library == "sklearn" else count]
-    make, means = _parts(library, door, NAMES.get(library, MEASURES)[:count])
-    held = runs if door == ARRAYS else held_as(door, runs, library)
-    before = make(*held) if door in (ARRAYS, OBJECTS) else None
-    return lambda: dict(zip(measures, map(float, means(*(before or make(*held)))), strict=True))
+    of_run, of_qrels, means = _parts(library, door, NAMES.get(library, MEASURES)[:count])
+    run, qrels = runs if door == ARRAYS else held_as(door, runs, library)
+    before = (of_run(run), of_qrels(qrels)) if door in (ARRAYS, OBJECTS) else None
+    return lambda: dict(zip(measures, map(float, means(*(before or (of_run(run), of_qrels(qrels))))), strict=True))
 
 
 def held_as(door: str, runs: Matrices, library: str = OURS) -> list[Any]:
     """Return the run and the qrels as the users of a library hold them."""
-    names = [f"d{place}" for place in range(runs[0].shape[1])]
+    lists, items = runs[0].shape
+    topics, names = [f"q{row}" for row in range(lists)], [f"d{place}" for place in range(items)]
     held: list[Any] = []
     for values, column in zip(runs, ("score", "relevance"), strict=True):
-        rows = ((f"q{row}", one.tolist()) for row, one in enumerate(values))
+        if door not in (FILES, FRAMES):
+            rows = (dict(zip(names, row.tolist(), strict=True)) for row in values)
+            held.append(dict(zip(topics, rows, strict=True)))
+            continue
+        columns = {"query_id": np.repeat(topics, items).tolist(), "doc_id": names * lists, column: values.ravel()}
+        frame = pl.DataFrame(columns)
         if door == FILES:
-            line = "{} Q0 {} 1 {!r} run\n" if column == "score" else "{} 0 {} {}\n"
-            path = folder() / f"{column}-{len(values)}-{len(names)}.txt"
+            path = Path(_folder().name, f"{column}-{lists}-{items}.txt")
+            words = ["query_id", pl.lit("Q0"), "doc_id", pl.lit(1).alias("rank"), "score", pl.lit("run").alias("run")]
+            if column == "relevance":
+                words = ["query_id", pl.lit(0), "doc_id", "relevance"]
+            frame.select(words).write_csv(path, separator=" ", include_header=False)
             held.append(str(path))
-            with path.open("w") if not path.exists() else nullcontext() as file:
-                for topic, row in rows if file else ():
-                    file.writelines(line.format(topic, *pair) for pair in zip(names, row, strict=True))
-        elif door == FRAMES:
-            import pandas as pd
-            import polars as pl
-
-            topics, items = np.repeat([f"q{row}" for row in range(len(values))], len(names)), names * len(values)
-            columns = {"query_id": topics.tolist(), "doc_id": items, column: values.ravel()}
+        else:
             # ranx refuses the texts of pandas 3.
             texts = {"query_id": object, "doc_id": object}
-            held.append(pl.DataFrame(columns) if library == OURS else pd.DataFrame(columns).astype(texts))
-        else:
-            held.append({topic: dict(zip(names, row, strict=True)) for topic, row in rows})
+            held.append(frame if library == OURS else frame.to_pandas().astype(texts))
     return held
 
 
-@cache
-def folder() -> Path:
-    """Return a folder that is removed at the end."""
-    path = Path(tempfile.mkdtemp(prefix="rankbound-benchmark-"))
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return path
+# Kept until the process ends.
+_folder = cache(partial(tempfile.TemporaryDirectory, prefix="rankbound-benchmark-"))
 
 
-def _parts(
-    library: str, door: str, names: Sequence[str]
-) -> tuple[Callable[[Any, Any], Any], Callable[..., Iterable[Any]]]:
-    """Return what makes a library's objects from a run and qrels, and what makes the means from these."""
-    tool = import_module(library)
-
-    def as_held(run: Any, qrels: Any) -> Any:
-        return run, qrels
-
+def _parts(library: str, door: str, names: Sequence[str]) -> tuple[Make, Make, Callable[[Any, Any], Iterable[Any]]]:
+    """Return what makes a library's run and qrels of what is held, and what makes the means of these."""
+    tool, as_held = import_module(library), (_itself, _itself)
     if library == OURS:
         metrics = [tool.metric(text) for text in names]
         if door == ARRAYS:
 
-            def flat(scores: Any, grades: Any) -> Any:
+            def of_arrays(scores: torch.Tensor, grades: torch.Tensor) -> Iterable[torch.Tensor]:
                 offsets = torch.arange(len(scores) + 1) * scores.shape[1]
-                return torch.from_numpy(scores.ravel()), torch.from_numpy(grades.ravel()), offsets
+                values = tool.evaluate(metrics, scores.flatten(), grades.flatten(), offsets).values()
+                return (own.mean() for own in values)
 
-            return flat, lambda *lists: (values.mean() for values in tool.evaluate(metrics, *lists).values())
-        make = (lambda run, qrels: (tool.read_run(run), tool.read_qrels(qrels))) if door == OBJECTS else as_held
-        return make, lambda run, qrels: tool.evaluate_run(run, qrels, metrics).means().values()
+            return torch.from_numpy, torch.from_numpy, of_arrays
+        make = (tool.read_run, tool.read_qrels) if door == OBJECTS else as_held
+        return *make, lambda run, qrels: tool.evaluate_run(run, qrels, metrics).means().values()
     if library == "ranx":
-        columns = {"q_id_col": "query_id", "doc_id_col": "doc_id"}
-
-        def of_ranx(run: Any, qrels: Any) -> Any:
-            if door == FILES:
-                return tool.Run.from_file(run, kind="trec"), tool.Qrels.from_file(qrels, kind="trec")
-            if door == FRAMES:
-                scored = tool.Run.from_df(run, **columns, score_col="score")
-                return scored, tool.Qrels.from_df(qrels, **columns, score_col="relevance")
-            return tool.Run(run), tool.Qrels(qrels)
-
-        return of_ranx, lambda run, qrels: map(tool.evaluate(qrels, run, list(names)).get, names)
+        kinds, columns = (tool.Run, tool.Qrels), {"q_id_col": "query_id", "doc_id_col": "doc_id"}
+        if door == FILES:
+            kinds = tuple(partial(kind.from_file, kind="trec") for kind in kinds)
+        elif door == FRAMES:
+            scores = zip(kinds, ("score", "relevance"), strict=True)
+            kinds = tuple(partial(kind.from_df, **columns, score_col=score) for kind, score in scores)
+        return *kinds, lambda run, qrels: map(tool.evaluate(qrels, run, list(names)).get, names)
     if library == "pytrec_eval":
         measures = {name.replace("_10", ".10") for name in names}
+        of_run, of_qrels = as_held
+        if door == FILES:
+            of_run, of_qrels = partial(_parsed, tool.parse_run), partial(_parsed, tool.parse_qrel)
 
-        def of_pytrec_eval(run: Any, qrels: Any) -> Any:
-            if door == FILES:
-                with Path(run).open() as of_run, Path(qrels).open() as of_qrels:
-                    run, qrels = tool.parse_run(of_run), tool.parse_qrel(of_qrels)
-            return run, tool.RelevanceEvaluator(qrels, measures)
-
-        def means(run: Any, evaluator: Any) -> Iterable[float]:
+        def of_topics(run: Any, evaluator: Any) -> Iterable[float]:
             topics = evaluator.evaluate(run).values()
             return (sum(topic[name] for topic in topics) / len(topics) for name in names)
 
-        return of_pytrec_eval, means
+        return of_run, lambda qrels: tool.RelevanceEvaluator(of_qrels(qrels), measures), of_topics
     if library == "ir_measures":
         wanted = [tool.parse_measure(name) for name in names]
-        make = (lambda run, qrels: (tool.read_trec_run(run), tool.read_trec_qrels(qrels))) if door == FILES else as_held
-        return make, lambda run, qrels: map(tool.calc_aggregate(wanted, qrels, run).get, wanted)
+        make = (tool.read_trec_run, tool.read_trec_qrels) if door == FILES else as_held
+        return *make, lambda run, qrels: map(tool.calc_aggregate(wanted, qrels, run).get, wanted)
     if library == "sklearn":
         ndcg = import_module("sklearn.metrics").ndcg_score
-        return as_held, lambda scores, grades: [ndcg(grades, scores, k=10, ignore_ties=True)]
-    return as_held, _by_numpy
+        return *as_held, lambda scores, grades: [ndcg(grades, scores, k=10, ignore_ties=True)]
+    return *as_held, _by_numpy
+
+
+def _itself(held: Any) -> Any:
+    return held
+
+
+def _parsed(parse: Make, path: str) -> Any:
+    with Path(path).open() as file:
+        return parse(file)
 
 
 def _by_numpy(scores: Any, grades: Any) -> Iterable[Any]:

@@ -19,6 +19,7 @@ from unittest.mock import MagicMock
 import torch
 from torch import Tensor, nn
 
+import rankbound as rb
 from benchmarks.data import WORDS, Batch, labelled_queries
 from benchmarks.runner import OURS
 
@@ -49,8 +50,6 @@ def step_of(prepare: Callable[..., Prepared], *arguments: Any, **options: Any) -
 
 def rankbound_loss(text: str, batch: Batch, fast: str | None = None, **options: Any) -> Prepared:
     """Prepare a loss of ours, a mean over lists; `fast` is the value of `RANKBOUND_FAST` in its steps."""
-    import rankbound as rb
-
     loss = rb.SmoothLoss(text, **options) if options else rb.loss(text)
     scores = batch.scores.clone().requires_grad_()
     call = partial(loss, scores, batch.relevance, batch.offsets, reduction="mean")

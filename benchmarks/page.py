@@ -5,7 +5,6 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from benchmarks.runner import BUSY_CORES, OURS, Row, read_rows
 
 MACHINES = "machine.json"
-FIGURE = "loss.svg"
+FIGURE = "images/benchmarks_loss.svg"
 
 Results = dict[tuple[str, str], list[Row]]
 """(question, setting) -> its rows."""
@@ -24,37 +23,22 @@ WORDS: Mapping[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_name
 _SETTINGS = {"default": "the allocator as it is", "kept": "the allocator keeps what is freed"}
 
 
-@dataclass(frozen=True)
-class Goal:
-    """A row of `goals.yaml`, which says what it means."""
-
-    what: str
-    question: str
-    n: int
-    limit: float
-    unit: str = "x"
-    peers: Sequence[str] = ()
-    rows: Sequence[str] = ()
-
-    def measured(self, rows: Sequence[Row]) -> Row | None:
-        """Return the row that counts, ours or that of the fastest peer; None if it was not measured."""
-        here = [row for row in rows if row.n == self.n and not row.left_out]
-        if not self.peers:
-            return next((row for row in here if row.contender == OURS), None)
-        of_peers = [row for row in here if row.contender in self.peers]
-        counted = [row for row in of_peers if not self.rows or row.size.partition(",")[0] in self.rows]
-        return min(counted, key=lambda row: row.ratio, default=None)
+GOALS: Sequence[Mapping[str, Any]] = yaml.safe_load(Path(__file__).with_name("goals.yaml").read_text("utf-8"))
 
 
-GOALS = [Goal(**row) for row in yaml.safe_load(Path(__file__).with_name("goals.yaml").read_text("utf-8"))]
+def outcomes(results: Results) -> Iterator[tuple[Mapping[str, Any], str, Row]]:
+    """Yield the goals that were measured, under each allocator setting, with the row that counts.
 
-
-def outcomes(results: Results) -> Iterator[tuple[Goal, str, Row]]:
-    """Yield the goals that were measured, under each allocator setting, with the row that counts."""
+    It is ours, or that of the fastest peer.
+    """
     for goal in GOALS:
+        peers, works = goal.get("peers", [OURS]), goal.get("rows")
         for (question, setting), rows in results.items():
-            if question == goal.question and (measured := goal.measured(rows)) is not None:
-                yield goal, setting, measured
+            here = [row for row in rows if question == goal["question"] and row.n == goal["n"] and not row.left_out]
+            counted = [row for row in here if row.contender in peers]
+            counted = [row for row in counted if not works or row.size.partition(",")[0] in works]
+            if counted:
+                yield goal, setting, min(counted, key=lambda row: row.ratio)
 
 
 SLOWER = 1.25
@@ -82,22 +66,22 @@ def read_results(folder: Path) -> Results:
     return {key: read_rows(path) for key, path in files.items() if path.exists()}
 
 
-def summary(folder: Path, quick: bool, figure: str = FIGURE) -> str:
-    """Return the page of all results in `folder`; `figure` is its path to the plot of the losses."""
+def summary(folder: Path, quick: bool) -> str:
+    """Return the page of all results in `folder`."""
     results = read_results(folder)
     machines: dict[str, dict[str, Any]] = json.loads((folder / MACHINES).read_text("utf-8"))
     questions: dict[str, dict[str, str]] = {}
     for (name, setting), rows in results.items():
         questions.setdefault(name, {})[setting] = _by_size(rows)
-    facts: dict[str, Any] = {"machines": machines, "quick": quick, "questions": questions, "figure": figure}
+    facts: dict[str, Any] = {"machines": machines, "quick": quick, "questions": questions, "figure": FIGURE}
     facts["busy"] = [key for key, machine in machines.items() if machine["cores used by others"] > BUSY_CORES]
     facts["marks"] = []
     for goal, setting, row in outcomes(results):
-        limit, reached = f"at most {goal.limit:,g} {goal.unit}", row.value <= goal.limit
-        if goal.peers:
-            limit, reached = f"at least {goal.limit:,g}x", row.ratio >= goal.limit
-        shown = _ratio(row) if goal.peers else amount(row.value, row.unit)
-        facts["marks"].append([goal.what, limit, shown, setting, "yes" if reached else "**no**"])
+        limit = goal["limit"]
+        words, shown, reached = f"at least {limit:,g}x", _ratio(row), row.ratio >= limit
+        if "peers" not in goal:
+            words, shown, reached = f"at most {limit:,g} {row.unit}", amount(row.value, row.unit), row.value <= limit
+        facts["marks"].append([goal["what"], words, shown, setting, "yes" if reached else "**no**"])
     layout = Environment(trim_blocks=True, undefined=StrictUndefined)
     page = layout.from_string(Path(__file__).with_suffix(".md").read_text("utf-8"))
     return page.render(facts, words=WORDS, settings=_SETTINGS, table=table).rstrip("\n") + "\n"
@@ -123,11 +107,11 @@ def _ratio(row: Row) -> str:
     return f"{digits(row.ratio)}x{spread}"
 
 
-def draw(results: Results, path: Path) -> bool:
-    """Draw the times of the question `loss`, a panel per allocator setting; False if there is nothing to draw."""
+def draw(results: Results, path: Path) -> None:
+    """Draw the times of the question `loss`, if it was measured, a panel per allocator setting."""
     tables = {setting: rows for (name, setting), rows in results.items() if name == "loss"}
     if not tables:
-        return False
+        return
     from rankbound_study.figures.style import SERIES, finish, house_style, line, panels, save
 
     with house_style():
@@ -142,7 +126,6 @@ def draw(results: Results, path: Path) -> bool:
         finish(figure, axes, columns=[_SETTINGS[setting] for setting in tables], legend=3)
     path.parent.mkdir(parents=True, exist_ok=True)
     save(figure, [path])
-    return True
 
 
 def table(header: Iterable[str], lines: Iterable[Iterable[str]]) -> str:

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,10 +15,12 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+import rankbound as rb
 from benchmarks import data, losses
 from benchmarks.evaluators import ARRAYS, DICTIONARIES, DOORS, FILES, FRAMES, OBJECTS, evaluated, held_as
 from benchmarks.losses import step_of
-from benchmarks.runner import OURS, Call, Cell, Contender, Elapsed, Pace, Question
+from benchmarks.runner import OURS, Call, Cell, Contender, Elapsed, Pace, Question, seconds_of
+from rankbound.bounds.score_distribution import score_distributions
 
 KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 ALLOCATORS: Mapping[str, Mapping[str, str]] = {"default": {}, "kept": KEPT}
@@ -69,11 +70,9 @@ def _short(quick: bool) -> Iterator[Cell]:
                 Contender("reference", step_of(losses.rankbound_loss, loss, fast="0")),
                 Contender("padded torch", step_of(losses.padded_torch_loss, loss)),
             ]
-            contenders += [
-                Contender(name, prepare(loss), package, same=False)
-                for name, (package, known, prepare) in losses.PEERS.items()
-                if loss in known
-            ]
+            for name, (package, known, prepare) in losses.PEERS.items():
+                if loss in known:
+                    contenders.append(Contender(name, prepare(loss), package, same=False))
             yield Cell(f"{loss}, {size}", place, batch, contenders)
 
 
@@ -116,11 +115,8 @@ def _distributions(quick: bool) -> Iterator[Cell]:
 
 
 def _tables(pairs: list[tuple[int, int]], samples: int, method: Any) -> None:
-    from rankbound.bounds.score_distribution import score_distributions
-
     for metric in DISTRIBUTED:
-        for _ in score_distributions(metric, pairs, method=method, samples=samples):
-            pass
+        list(score_distributions(metric, pairs, method=method, samples=samples))
 
 
 def _order_by_order(pairs: list[tuple[int, int]], samples: int) -> None:
@@ -141,25 +137,20 @@ def _order_by_order(pairs: list[tuple[int, int]], samples: int) -> None:
 
 
 def _to_lists(quick: bool) -> Iterator[Cell]:
+    def ours(parts: Sequence[Path]) -> Call:
+        return lambda: [rb.read_lists(path) for path in parts]
+
+    def peer(parts: Sequence[Path]) -> Call:
+        from sklearn.datasets import load_svmlight_file
+
+        options = {"n_features": data.MQ2008.width, "dtype": np.float32, "query_id": True}
+        return lambda: [load_svmlight_file(str(path), **options) for path in parts]
+
+    topics = 50 if quick else 2_000
     with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
-        ours = Contender(OURS, partial(partial, _read_lists), same=False)
-        peer = Contender("scikit-learn", partial(partial, _read), "sklearn", same=False)
-        topics = 50 if quick else 2_000
-        parts = data.write_parts(Path(name), replace(data.MQ2008, topics=topics, rows=20 * topics))
-        yield Cell("LETOR text to lists", 0, list(parts), [ours, peer])
-
-
-def _read_lists(parts: list[Path]) -> list[Any]:
-    import rankbound as rb
-
-    return [rb.read_lists(path) for path in parts]
-
-
-def _read(parts: list[Path]) -> list[tuple[Any, ...]]:
-    from sklearn.datasets import load_svmlight_file
-
-    options = {"n_features": data.MQ2008.width, "dtype": np.float32, "query_id": True}
-    return [load_svmlight_file(str(path), **options) for path in parts]
+        parts = list(data.write_parts(Path(name), replace(data.MQ2008, topics=topics, rows=20 * topics)))
+        contenders = Contender(OURS, ours, same=False), Contender("scikit-learn", peer, "sklearn", same=False)
+        yield Cell("LETOR text to lists", 0, parts, contenders)
 
 
 # Trees: lists, rows of a list, and features.
@@ -183,8 +174,6 @@ def _boosting(quick: bool) -> Iterator[Cell]:
 def _tree(objective: str | None, rows: data.Matrices) -> Call:
     import lightgbm as lgb
 
-    import rankbound as rb
-
     start = np.random.default_rng(0).normal(size=rows[1].size)
     settings = {**TREES, "objective": "none" if objective else "lambdarank"}
     booster = lgb.Booster(settings, data.lightgbm_rows(rows, init_score=start))
@@ -199,10 +188,8 @@ def _rerankers(quick: bool) -> Iterator[Cell]:
         for loss, makes in {**losses.RERANKED, "training step": losses.TRAINED}.items():
             trained = makes is losses.TRAINED
             step = partial(losses.step_of_model, of_texts=trained)
-            contenders = [
-                Contender(name, partial(step, make), "sentence_transformers", same=not trained)
-                for name, make in makes.items()
-            ]
+            ways = {name: partial(step, make) for name, make in makes.items()}
+            contenders = [Contender(name, way, "sentence_transformers", same=not trained) for name, way in ways.items()]
             yield Cell(f"{loss}, {n:,} documents", n, n, contenders, few=10)
 
 
@@ -215,23 +202,20 @@ def _network(*widths: int) -> torch.nn.Sequential:
 
 
 def _compiled(quick: bool) -> Iterator[Cell]:
+    ways = {OURS: None, f"{OURS}, compiled": "eager" if quick else "inductor"}
     for n in (10,) if quick else (10, 100):
         for name in ("nDCG", "AP", "softmax"):
-            ways = {OURS: None, f"{OURS}, compiled": "eager" if quick else "inductor"}
-            contenders = [Contender(way, partial(_graph_step, backend)) for way, backend in ways.items()]
-            yield Cell(f"{name}, 128 lists of {n}", 128 * n, (name, 128, n), contenders)
+            contenders = [Contender(way, partial(_graph_step, name, backend)) for way, backend in ways.items()]
+            yield Cell(f"{name}, 128 lists of {n}", 128 * n, data.judged_rows(128, n, 46), contenders)
 
 
-def _graph_step(backend: str | None, lists: tuple[str, int, int]) -> Call:
+def _graph_step(name: str, backend: str | None, rows: data.Matrices) -> Call:
     """Return a forward and backward step of a small network and a loss, of the mean loss and its first gradient."""
-    import rankbound as rb
-
-    name, n_lists, n = lists
-    draws = torch.Generator().manual_seed(0)
-    features = torch.randn((n_lists * n, 46), generator=draws)
-    relevance = (torch.rand(n_lists * n, generator=draws) < 0.2).to(torch.int64)
+    features, grades = map(torch.from_numpy, rows)
+    features, relevance = features.flatten(0, 1), (grades.flatten() > 0).to(torch.int64)
     torch.manual_seed(0)
-    network, offsets, loss = _network(46, 64, 1), torch.arange(n_lists + 1) * n, rb.loss(name)
+    network, loss = _network(46, 64, 1), rb.loss(name)
+    offsets = torch.arange(len(grades) + 1) * grades.shape[1]
 
     def mean(features: torch.Tensor) -> torch.Tensor:
         return loss(network(features).squeeze(1), relevance, offsets, reduction="mean")
@@ -249,9 +233,9 @@ def _graph_step(backend: str | None, lists: tuple[str, int, int]) -> Call:
 
 # Training of a network by ListNet: topics, items of each, features; the fewer and the more epochs.
 
-TRAINED: Mapping[str, tuple[int, int, int, tuple[int, int]]] = {
-    "MQ2008": (470, 20, 46, (10, 210)),
-    "MSLR-WEB10K": (10_000, 120, 136, (1, 6)),
+TRAINED: Mapping[str, tuple[tuple[int, int, int], tuple[int, int]]] = {
+    "MQ2008": ((470, 20, 46), (10, 210)),
+    "MSLR-WEB10K": ((10_000, 120, 136), (1, 6)),
 }
 HIDDEN, BATCH = [64, 32], 64
 
@@ -263,25 +247,19 @@ def _training(quick: bool) -> Iterator[Cell]:
         "allRank": (_by_allrank, "allrank"),
         "LightGBM, a tree": (_by_lightgbm, "lightgbm"),
     }
-    for place, (name, (topics, *shape, epochs)) in enumerate(TRAINED.items()):
-        topics, epochs = (40, (1, 21)) if quick else (topics, epochs)
-        contenders = [
-            Contender(trainer, partial(_of_an_epoch, train, epochs), package, same=False)
-            for trainer, (train, package) in trainers.items()
-        ]
-        few = data.judged_rows(20, *shape)
-        yield Cell(f"{name}, {topics:,} x {shape[0]}", place, data.judged_rows(topics, *shape), contenders, few)
+    for place, (name, (shape, epochs)) in enumerate(TRAINED.items()):
+        shape, epochs = ((40, *shape[1:]), (1, 21)) if quick else (shape, epochs)
+        ways = {trainer: (partial(_of_an_epoch, train, epochs), need) for trainer, (train, need) in trainers.items()}
+        contenders = [Contender(trainer, *way, same=False) for trainer, way in ways.items()]
+        rows, few = data.judged_rows(*shape), data.judged_rows(20, *shape[1:])
+        yield Cell(f"{name}, {shape[0]:,} x {shape[1]}", place, rows, contenders, few)
 
 
 def _of_an_epoch(train: Callable[[data.Matrices, int], object], epochs: tuple[int, int], rows: data.Matrices) -> Call:
     """Return the call that trains for few epochs and for more, by whose difference an epoch takes its time."""
 
     def call() -> Elapsed:
-        times = [time.perf_counter()]
-        for count in epochs:
-            train(rows, count)
-            times.append(time.perf_counter())
-        few, more = np.diff(times)
+        few, more = (seconds_of(partial(train, rows, count)) for count in epochs)
         return Elapsed((more - few) / (epochs[1] - epochs[0]))
 
     return call
@@ -294,8 +272,6 @@ def _parted(rows: data.Matrices) -> list[data.Matrices]:
 
 
 def _by_ranker(rows: data.Matrices, epochs: int, *, share: float = 0.1) -> None:
-    import rankbound as rb
-
     recipe: dict[str, Any] = {"model": "mlp", "hidden": HIDDEN, "loss": "ListNet", "batch_size": BATCH, "patience": 0}
     lists = data.judged_lists(*(rows if share else _parted(rows)[0]))
     rb.train_ranker(lists, **recipe, metric="nDCG@10", epochs=epochs, validation_share=share, device="cpu")
@@ -332,42 +308,25 @@ _WIDTH, _TOPICS = 46, 32
 
 
 def _guard(quick: bool) -> Iterator[Cell]:
-    def pair(
-        size: str, given: Any, ours: Any, name: str, peer: Any, package: str | None = None, few: Any = None
-    ) -> Cell:
-        """Only means of an evaluation are to be the same."""
-        same = few is not None
-        return Cell(size, 0, given, [Contender(OURS, ours, same=same), Contender(name, peer, package, same)], few)
+    def pair(size: str, given: Any, ours: Any, name: str, peer: Any) -> Cell:
+        return Cell(size, 0, given, [Contender(OURS, ours, same=False), Contender(name, peer, same=False)])
 
-    runs, few = data.matrices(200 if quick else EVALUATED, ITEMS), data.matrices(10, ITEMS)
-    for door, name, library, package in (
-        (ARRAYS, "NumPy", "numpy", None),
-        (DICTIONARIES, "pytrec_eval", "pytrec_eval", "pytrec_eval"),
-    ):
-        ours, peer = (partial(evaluated, one, door=door) for one in (OURS, library))
-        yield pair(f"evaluation of {door}", runs, ours, name, peer, package, few)
+    in_numpy, doors = Contender("NumPy", partial(evaluated, "numpy", door=ARRAYS)), (ARRAYS, DICTIONARIES)
+    for door, cell in zip(doors, _evaluation(quick, doors=doors), strict=True):
+        ours, peer, *_ = cell.contenders
+        yield replace(cell, size=f"evaluation of {door}", contenders=[ours, in_numpy if door == ARRAYS else peer])
     for cell in _short(quick):
         if cell.size in _GUARDED:
             yield replace(cell, contenders=[replace(cell.contenders[place], same=False) for place in (0, 2)])
     yield from _to_lists(quick)
     long = data.one_list(1_000 if quick else 100_000)
     yield pair("one list of 100,000", long, _BY_CHOICE, "sorting", lambda batch: batch.scores.sort)
-    command, imports = ["-m", "rankbound", "evaluate", *held_as(FILES, few), "-m", "AP"], ["-c", "import numpy, polars"]
-    start = partial(_process, command), "import of NumPy and polars", partial(_process, imports)
-    yield pair("command line", None, *start)
+    imports = _process([sys.executable, "-c", "import numpy, polars"])
+    yield pair("command line", data.matrices(10, ITEMS), _evaluate, "import of NumPy and polars", lambda _: imports)
     lists = data.judged_rows(50 if quick else 1_000, 20, _WIDTH)
-    yield pair("an epoch of a network", lists, _epoch, "torch", _epoch_of_torch)
-
-
-def _process(arguments: list[str], _: Any) -> Call:
-    return partial(subprocess.run, [sys.executable, *arguments], check=True, capture_output=True)
-
-
-def _epoch(rows: data.Matrices) -> Call:
-    import rankbound as rb
-
-    settings: dict[str, Any] = {"model": "mlp", "loss": "softmax", "batch_size": _TOPICS, "validation_share": 0}
-    return partial(rb.train_ranker, data.judged_lists(*rows), device="cpu", epochs=1, **settings)
+    recipe: dict[str, Any] = {"model": "mlp", "loss": "softmax", "batch_size": _TOPICS, "validation_share": 0}
+    ours = partial(partial, rb.train_ranker, device="cpu", epochs=1, **recipe)
+    yield pair("an epoch of a network", lists, lambda rows: ours(data.judged_lists(*rows)), "torch", _epoch_of_torch)
 
 
 def _epoch_of_torch(rows: data.Matrices) -> Call:
@@ -392,34 +351,35 @@ def _epoch_of_torch(rows: data.Matrices) -> Call:
 def _files(quick: bool, count: int = 3) -> Iterator[Cell]:
     """Yield the evaluation of TREC files, from their paths to three means, by the first contenders."""
     shape, of = (40, 100) if quick else (7_000, 1_000), partial(evaluated, door=FILES, count=3)
-    contenders = [
-        Contender(OURS, partial(of, OURS)),
-        Contender("pytrec_eval", partial(of, "pytrec_eval"), "pytrec_eval"),
-    ]
-    contenders += [Contender("trec_eval", _trec_eval, "trec_eval", same=False)]
+    peer = Contender("pytrec_eval", partial(of, "pytrec_eval"), "pytrec_eval")
+    contenders = Contender(OURS, partial(of, OURS)), peer, Contender("trec_eval", _trec_eval, "trec_eval", same=False)
     size, runs, few = "TREC files, {:,} x {:,}".format(*shape), data.matrices(*shape), data.matrices(10, ITEMS)
     yield Cell(size, 0, runs, contenders[:count], few)
 
 
-def _trec_eval(runs: Any) -> Call:
+def _trec_eval(runs: data.Matrices) -> Call:
     """Return the call of the C program, if it is on the path; it starts in a few milliseconds."""
     measures = ["-m", "ndcg_cut.10", "-m", "map", "-m", "recip_rank"]
-    command = ["trec_eval", *measures, *held_as(FILES, runs)[::-1]]
+    return _process(["trec_eval", *measures, *held_as(FILES, runs)[::-1]])
+
+
+def _process(command: list[str]) -> Call:
     return partial(subprocess.run, command, check=True, capture_output=True)
 
 
-def _first(work: str, _: Any) -> Call:
-    """Return the call of work that is the first in a new process, which says how long it took after its imports."""
-    lines = "import time, numpy", "import rankbound as rb", "begin = time.perf_counter()", work
-    command = [sys.executable, "-c", "\n".join([*lines, "print(time.perf_counter() - begin)"])]
-    return lambda: Elapsed(subprocess.run(command, check=True, capture_output=True).stdout)
+def _evaluate(runs: data.Matrices) -> Call:
+    """Return the call of the command line."""
+    return _process([sys.executable, "-m", "rankbound", "evaluate", *held_as(FILES, runs), "-m", "nDCG@10"])
 
 
 def _starts(quick: bool) -> Iterator[Cell]:
     for name, work in {"first AP": "rb.metric('AP')", "first minimum": "rb.minimum('nDCG', 1_000, 10)"}.items():
-        yield Cell(f"{name} of a process", 0, None, [Contender(OURS, partial(_first, work), same=False)])
-    command = ["-m", "rankbound", "evaluate", *held_as(FILES, data.matrices(2, 10)), "-m", "nDCG@10"]
-    yield Cell("command line, 20 lines", 0, None, [Contender(OURS, partial(_process, command), same=False)])
+        # The first work in a new process says how long it took after its imports.
+        lines = "import time, numpy", "import rankbound as rb", "begin = time.perf_counter()", work
+        first = _process([sys.executable, "-c", "\n".join([*lines, "print(time.perf_counter() - begin)"])])
+        ours = Contender(OURS, lambda _, first=first: lambda: Elapsed(first().stdout), same=False)
+        yield Cell(f"{name} of a process", 0, None, [ours])
+    yield Cell("command line, 20 lines", 0, data.matrices(2, 10), [Contender(OURS, _evaluate, same=False)])
 
 
 _STEPS = ("softmax, 128", "nDCG, 128", "nDCG, 64")

@@ -56,13 +56,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 def trained(names: Sequence[str], folder: Path, seeds: int) -> dict[str, list[Tested]]:
     """Return what each ranker reached with each of its seeds; a process per core trains them in turn."""
-    tasks = [(name, seed) for name in names for seed in range(min(RANKERS[name].get("seeds", seeds), seeds))]
-    found: dict[str, list[Tested]] = {name: [] for name in names}
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        results = [pool.submit(tested, folder, RANKERS[name], seed) for name, seed in tasks]
-        for (name, _), result in zip(tasks, tqdm(results, "rankers", disable=None), strict=True):
-            found[name].append(result.result())
-    return found
+        results = {}
+        for name in names:
+            seeds_of_it = range(RANKERS[name].get("seeds", seeds))
+            results[name] = [pool.submit(tested, folder, RANKERS[name], seed) for seed in seeds_of_it]
+        return {name: [one.result() for one in own] for name, own in tqdm(results.items(), "rankers", disable=None)}
 
 
 @cache

@@ -29,6 +29,7 @@ from unittest.mock import patch
 
 import polars as pl
 import psutil
+from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = "rankbound"
@@ -154,10 +155,7 @@ def measure(question: Question, quick: bool = False, peers: bool = True, label: 
     rows: list[Row] = []
     # Steps of losses set `RANKBOUND_FAST`.
     with patch.dict(os.environ):
-        for cell in question.cells(quick):
-            if sys.stderr.isatty():
-                # On a line that the next one overwrites.
-                print(f"\r\x1b[K{label}: {cell.size}", end="", file=sys.stderr, flush=True)
+        for cell in tqdm(question.cells(quick), label, leave=False, disable=None):
             asked = [one for one in cell.contenders if peers or not one.package or one.name.startswith(OURS)]
             obstacles = {one.name: one.obstacle(cell.n) for one in asked}
             running = [one for one in asked if not obstacles[one.name]]
@@ -203,7 +201,7 @@ def race(
     """
     first, scales = next(iter(calls)), scales or {}
     # The second of two calls: the first compiles, fills caches and starts threads.
-    warm = {name: [_seconds(call), _seconds(call)][1] for name, call in calls.items()}
+    warm = {name: [seconds_of(call), seconds_of(call)][1] for name, call in calls.items()}
     slow = [name for name, seconds in warm.items() if seconds > LONGEST_CALL and name != first]
     running = {name: call for name, call in calls.items() if name not in slow}
     round_seconds = sum(max(warm[name], pace.turn) for name in running)
@@ -219,16 +217,17 @@ def race(
 
 
 def _turn(call: Call, turn: float) -> float:
-    if (settling := _seconds(call)) > _LONG_CALL:
+    if (settling := seconds_of(call)) > _LONG_CALL:
         return settling
     taken: list[float] = []
     begin = time.perf_counter()
     while not taken or (time.perf_counter() - begin < turn and len(taken) < _MOST_CALLS):
-        taken.append(_seconds(call))
+        taken.append(seconds_of(call))
     return median(taken)
 
 
-def _seconds(call: Call) -> float:
+def seconds_of(call: Call) -> float:
+    """Return the seconds of a call, or those that it says."""
     begin = time.perf_counter()
     result = call()
     return result if isinstance(result, Elapsed) else time.perf_counter() - begin

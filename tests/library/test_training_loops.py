@@ -247,6 +247,19 @@ def test_the_numbers_of_a_tool_that_is_not_installed_here_are_ours(tool: str) ->
         assert float(value) == pytest.approx(float(same), abs=1e-7)
 
 
+def test_the_environment_of_those_tools_has_what_the_programs_import() -> None:
+    """What is imported with the modules; torch brings some of it."""
+    root, imported = Path(coming_from.__file__).parent, set[str]()
+    for name in ("__init__", "coming_from", "data", "evaluators", "features", "losses", "page", "runner"):
+        for node in ast.parse((root / f"{name}.py").read_text("utf-8")).body:
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            imported |= {one.partition(".")[0] for one in names}
+    others = imported - sys.stdlib_module_names - {"benchmarks", "rankbound", "torch", "numpy", "jinja2"}
+    listed = (root.parent / "envs/names.txt").read_text("utf-8").split()
+    assert {"pyyaml" if name == "yaml" else name for name in others} <= {*listed}
+
+
 @pytest.mark.long
 def test_the_page_on_ones_own_data_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program, capsys: pytest.CaptureFixture[str]

@@ -21,10 +21,9 @@ import torch
 
 import rankbound as rb
 from benchmarks import __main__ as program
-from benchmarks import data, data_sizes, evaluators, features, features_probes, questions, rankers, runner, sweep
+from benchmarks import data, data_sizes, evaluators, features, questions, rankers, runner, sweep
 from benchmarks.data import MOVIELENS_RELEVANT, Batch, lists_of, movielens_sizes, one_list
-from benchmarks.features import FAILS, NOT_TRIED, SOURCE_ONLY, TABLES, try_cell
-from benchmarks.features_probes import NO, PARTLY, YES
+from benchmarks.features import FAILS, NO, NOT_TRIED, PARTLY, SOURCE_ONLY, TABLES, YES, try_cell
 from benchmarks.losses import allrank
 from benchmarks.page import GOALS, around, guarded, outcomes, read_results, summary
 from benchmarks.questions import ALLOCATORS, AUTO, DIRECT, DIRECT_TORCH, OF_ONE_LIST, PADDED_TORCH, QUESTIONS
@@ -170,11 +169,12 @@ def test_the_goals_of_what_people_do_name_its_rows(monkeypatch: pytest.MonkeyPat
     kinds += ("LETOR text",)
     cells = list(QUESTIONS["people"].cells(False))
     assert [cell.n for cell in cells] == list(range(len(kinds)))
-    for goal in (goal for goal in GOALS if goal.question == "people"):
-        assert goal.what.startswith(kinds[goal.n])
-        name = goal.what.partition(",")[0].removeprefix("a step of ").replace(" on ", ", ")
-        assert cells[goal.n].size == name or "step" not in goal.what
-        assert {*goal.peers} <= {one.name for one in cells[goal.n].contenders}
+    for goal in (goal for goal in GOALS if goal["question"] == "people"):
+        cell, what = cells[goal["n"]], goal["what"]
+        assert what.startswith(kinds[cell.n])
+        name = what.partition(",")[0].removeprefix("a step of ").replace(" on ", ", ")
+        assert cell.size == name or "step" not in what
+        assert {*goal.get("peers", [])} <= {one.name for one in cell.contenders}
 
 
 def test_few_data_are_worked_on_first_and_a_part_of_the_work_is_scaled() -> None:
@@ -223,12 +223,12 @@ def test_every_goal_is_measured_by_its_question() -> None:
     sizes |= {"short": range(len(questions.SHORT)), "boosting": range(len(questions.BOOSTED))}
     sizes |= {"ragged": [32], "evaluation": range(len(evaluators.DOORS)), "distributions": [questions.TABULATED]}
     sizes |= {"people": range(15), "people-memory": [0]}
-    assert all(goal.n in sizes[goal.question] for goal in GOALS)
-    results: dict[tuple[str, str], list[Row]] = {(goal.question, "default"): [] for goal in GOALS}
+    assert all(goal["n"] in sizes[goal["question"]] for goal in GOALS)
+    results: dict[tuple[str, str], list[Row]] = {(goal["question"], "default"): [] for goal in GOALS}
     for goal in GOALS:
         others = "ranx", "order by order", questions.PEER, "pytrec_eval", "padded torch"
-        results[goal.question, "default"] += [
-            Row(size, goal.n, name, 0.1, "s", 5.0, 4.0, 6.0)
+        results[goal["question"], "default"] += [
+            Row(size, goal["n"], name, 0.1, "s", 5.0, 4.0, 6.0)
             for name, size in product(
                 (*(one.name for one in OF_ONE_LIST), *others, "scikit-learn"),
                 ("nDCG, 128 x 10", "softmax, 128 x 10", "LambdaRank, 470 x 20"),
@@ -264,7 +264,7 @@ def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"| {OURS} |" in page
     write_rows(tmp_path / "quick" / "loss-kept.csv", [Row("100", 100, OURS, 1e-3), Row("300", 300, OURS, 2e-3)])
     assert program.main([*arguments, "loss", "--report"]) == 0
-    assert (tmp_path / "quick" / "loss.svg").read_text("utf-8").startswith("<?xml")
+    assert (tmp_path / "quick" / "images" / "benchmarks_loss.svg").read_text("utf-8").startswith("<?xml")
     assert "| 300 | 2.00 ms |" in capsys.readouterr().out
 
 
@@ -334,7 +334,7 @@ def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -
         for fold, limits in zip((2, 3, 4, 5, 1), ([0, 5], [5, 10], [10, 15], [15, 19], [19, 23]), strict=True)
     }
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["MSLR-WEB10K.zip", "lists.parquet"]
-    data_sizes.write_csv(archive, tmp_path / "rows.csv")
+    data_sizes.table_of(lists).sink_csv(tmp_path / "rows.csv")
     table, read = read_lists(tmp_path / "rows.csv", topic="query", relevance="label"), read_lists(lists)
     assert {one.name: one.relevance.tolist() for one in table} == {one.name: one.relevance.tolist() for one in read}
 
@@ -398,7 +398,7 @@ def test_every_cell_is_of_a_column_and_says_where_it_is_from() -> None:
                     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
                     own = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"library"}
                     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-                    assert {node.id for node in names} <= own | vars(features_probes).keys() | vars(builtins).keys()
+                    assert {node.id for node in names} <= own | vars(features).keys() | vars(builtins).keys()
             assert {*SOURCE_ONLY} & {*columns} <= row["cells"].keys()
 
 
@@ -418,7 +418,7 @@ def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest
     def breaks() -> bool:
         raise ValueError("a message\nof two lines")
 
-    monkeypatch.setattr(features_probes, "breaks", breaks, raising=False)
+    monkeypatch.setattr(features, "breaks", breaks, raising=False)
     cells = {
         "absent": "breaks()",
         "Rax": "use('no_such_module')",
