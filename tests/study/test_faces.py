@@ -33,7 +33,7 @@ from rankbound_study.data.faces import (
 )
 from rankbound_study.data.images import IMAGES_KEY, SIDE, Faces, images_table, read_faces, read_pixels
 from rankbound_study.data.reader import read_instances
-from rankbound_study.data.sampling import Partners, draw_pairs, sample_pairs
+from rankbound_study.data.sampling import draw_pairs, sample_pairs
 from rankbound_study.data.sources import SOURCES, check_content, folder_members
 from rankbound_study.data.splits import check_no_shared_groups, fold_images, read_image_folds, split_groups
 from rankbound_study.data.synthetic import generate
@@ -344,9 +344,8 @@ def test_pairs_are_distinct_and_far_enough_in_age(above: int) -> None:
     ages = faces.ages.astype(int)
     fits = (np.abs(ages[:, None] - ages) > above) & (faces.groups[:, None] != faces.groups)
     possible = {(i, j) for i, j in np.argwhere(fits).tolist() if i < j}
-    partners = Partners(faces.ages, faces.groups, above)
-    assert partners.n_pairs == len(possible)
-    assert partners.counts.tolist() == fits.sum(1).tolist()
+    with pytest.raises(DataError, match=rf"^{len(possible)} pairs of 120 faces differ by more than {above} years"):
+        drawn(faces, len(possible) // 2 + 1, above)
     pairs = drawn(faces, len(possible) // 2, above)
     unordered = {(min(pair), max(pair)) for pair in pairs.tolist()}
     assert len(unordered) == len(pairs) == len(possible) // 2
