@@ -106,7 +106,7 @@ def test_models_learn_the_stand_ins_in_part(tmp_path: Path, seed: int) -> None:
     split_lists(data, folds, "synthetic-mq2008")
     features = np.hstack((read_features(data), np.ones((len(read_features(data)), 1)))).astype(np.float64)
     for threshold in (1, 2):
-        sample_lists(data, folds, out, dataset=f"synthetic-mq2008-label{threshold}", threshold=threshold)
+        sample_lists(data, folds, out, dataset="synthetic-mq2008", threshold=threshold)
         instances = read_instances(out)
         train, test = training(instances), instances.split(1, "test")
         rows = features[train.items]
@@ -264,7 +264,7 @@ def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> 
 def test_mq2008_instances_have_the_published_shapes(lists: Path, folder: Path, threshold: int) -> None:
     split_lists(lists, folder / "splits.parquet", "mq2008")
     out = folder / f"label{threshold}.parquet"
-    sample_lists(lists, folder / "splits.parquet", out, dataset=f"mq2008-label{threshold}", threshold=threshold)
+    sample_lists(lists, folder / "splits.parquet", out, dataset="mq2008", threshold=threshold)
     instances = read_instances(out)
     assert len(instances.pairs()) == EXPECTED["mq2008"]["distinct_n_and_p"][str(threshold)]
     queries = EXPECTED["mq2008"]["queries"]

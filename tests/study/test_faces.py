@@ -24,16 +24,18 @@ from rankbound_study.data.contracts import SPLITS, read_metadata, read_table, wr
 from rankbound_study.data.faces import (
     BITS,
     FOLDER,
+    THRESHOLD,
     close_pairs,
     connect,
     convert,
     decode_image,
+    example_pairs,
     parse_names,
     perceptual_hashes,
 )
 from rankbound_study.data.images import IMAGES_KEY, SIDE, Faces, images_table, read_faces, read_pixels
 from rankbound_study.data.reader import read_instances
-from rankbound_study.data.sampling import Partners, draw_pairs, sample_pairs
+from rankbound_study.data.sampling import draw_pairs, sample_pairs
 from rankbound_study.data.sources import SOURCES, check_content, folder_members
 from rankbound_study.data.splits import check_no_shared_groups, fold_images, read_image_folds, split_groups
 from rankbound_study.data.synthetic import generate
@@ -128,16 +130,23 @@ def test_hashes_are_the_written_out_transform_and_close_for_altered_copies() -> 
     copies = [original, (original * 0.8 + 20).astype(np.uint8), grey, picture(0, 180, 202)]
     contents = [encode_image(copy, quality) for copy, quality in zip(copies, (95, 90, 80, 40), strict=True)]
     pixels = [decode_image(content, "here") for content in contents] + [small(seed) for seed in range(1, 30)]
-    hashes = perceptual_hashes(np.stack(pixels))
-    assert {tuple(pair) for pair in close_pairs(hashes).tolist()} == {(i, j) for j in range(4) for i in range(j)}
-    assert len(close_pairs(hashes, 10)) < 6, "the threshold is needed"
+    pairs, distances = close_pairs(perceptual_hashes(np.stack(pixels)), THRESHOLD)
+    assert {tuple(pair) for pair in pairs.tolist()} == {(i, j) for j in range(4) for i in range(j)}
+    assert distances.max() > 10  # the threshold is needed
 
 
 @pytest.mark.parametrize("count", [0, 1, 60, 1100])
-def test_close_pairs_are_all_pairs_that_are_close(count: int) -> None:
+def test_close_pairs_are_all_pairs_that_are_close_and_examples_some_of_every_distance(count: int) -> None:
     hashes = np.random.default_rng(count).random((count, 40)) < 0.5
+    pairs, distances = close_pairs(hashes, 12)
     apart = np.concatenate([np.empty((0, count), int), *((one != hashes).sum(1)[None] for one in hashes)])
-    assert sorted(close_pairs(hashes, 12).tolist()) == np.argwhere(np.triu(apart <= 12, 1)).tolist()
+    expected = np.argwhere(np.triu(apart <= 12, 1))
+    assert sorted(map(tuple, pairs.tolist())) == list(map(tuple, expected.tolist()))
+    assert distances.tolist() == sorted(apart[tuple(pairs.T)].tolist())
+    examples = example_pairs(hashes, range(8, 13), per_distance=2)
+    assert all(apart[one, other] == distance for distance, one, other in examples)
+    assert [d for d, _, _ in examples] == [d for d in range(8, 13) for _ in range(min(2, (distances == d).sum()))]
+    assert examples == example_pairs(hashes, range(8, 13), per_distance=2)
 
 
 def test_groups_are_connected_components_named_by_their_first_member() -> None:
@@ -344,9 +353,8 @@ def test_pairs_are_distinct_and_far_enough_in_age(above: int) -> None:
     ages = faces.ages.astype(int)
     fits = (np.abs(ages[:, None] - ages) > above) & (faces.groups[:, None] != faces.groups)
     possible = {(i, j) for i, j in np.argwhere(fits).tolist() if i < j}
-    partners = Partners(faces.ages, faces.groups, above)
-    assert partners.n_pairs == len(possible)
-    assert partners.counts.tolist() == fits.sum(1).tolist()
+    with pytest.raises(DataError, match=rf"^{len(possible)} pairs of 120 faces differ by more than {above} years"):
+        drawn(faces, len(possible) // 2 + 1, above)
     pairs = drawn(faces, len(possible) // 2, above)
     unordered = {(min(pair), max(pair)) for pair in pairs.tolist()}
     assert len(unordered) == len(pairs) == len(possible) // 2

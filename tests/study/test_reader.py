@@ -23,7 +23,7 @@ from rankbound_study.data.reader import (
     read_instances,
     read_item_names,
 )
-from rankbound_study.data.sampling import Drawing, label_dataset, sample_interactions, sample_lists
+from rankbound_study.data.sampling import Drawing, sample_interactions, sample_lists
 from rankbound_study.data.splits import split_lists, split_ratings
 from rankbound_study.data.synthetic import generate
 
@@ -51,8 +51,7 @@ def lists(tmp_path: Path) -> Path:
 
 def sampled_lists(lists: Path, threshold: int | None) -> FoldedLists:
     out = lists.with_name("instances.parquet")
-    dataset = label_dataset("toy", threshold)
-    sample_lists(lists, lists.with_name("folds.parquet"), out, dataset=dataset, threshold=threshold)
+    sample_lists(lists, lists.with_name("folds.parquet"), out, dataset="toy", threshold=threshold)
     return read_instances(out)
 
 
@@ -93,16 +92,7 @@ def test_features_of_another_number_of_rows_are_refused(lists: Path, rows: int) 
         read_features(lists)
 
 
-def test_lists_are_named_by_their_threshold_and_have_their_own_folds(lists: Path, tmp_path: Path) -> None:
-    assert label_dataset("mq2008", 2) == label_dataset("mq2008-label2", 2) == "mq2008-label2"
-    assert label_dataset("mslr-web10k", None) == label_dataset("mslr-web10k-graded", None) == "mslr-web10k-graded"
-    for name, threshold, reading in (
-        ("mq2008-label2", 1, "label1"),
-        ("mq2008-label2", None, "graded"),
-        ("mq2008-graded", 2, "label2"),
-    ):
-        with pytest.raises(ConfigError, match=f"named '{name}', but its labels are read as {reading}"):
-            label_dataset(name, threshold)
+def test_lists_have_their_own_folds(lists: Path, tmp_path: Path) -> None:
     others = read_table(lists, "lists").set_column(0, "topic", [["q1", "q0", "q2", "q3", "q4"]])
     write_table(others, tmp_path / "others.parquet", "lists", metadata=PARTS)
     split_lists(tmp_path / "others.parquet", tmp_path / "folds.parquet", "toy")

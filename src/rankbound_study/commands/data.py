@@ -143,7 +143,7 @@ OF_LISTS: dict[str, dict[str, Any]] = {
 def sample(dataset: str, data: Path, folds: Path, out: Path, options: str) -> None:
     """Write the lists that training reads."""
     from rankbound_study.data.contracts import SPLITS, contract_of
-    from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists, sample_pairs
+    from rankbound_study.data.sampling import sample_interactions, sample_lists, sample_pairs
 
     files, kind = (data, folds, out), contract_of(data, KINDS)
     if kind == "interactions":
@@ -161,7 +161,7 @@ def sample(dataset: str, data: Path, folds: Path, out: Path, options: str) -> No
     if chosen["graded"] and "threshold" in parse_options(options):
         raise ConfigError(f"--options has both a threshold and graded labels: {options}; use only one of them")
     threshold = None if chosen["graded"] else int(chosen["threshold"])
-    sample_lists(*files, dataset=label_dataset(dataset, threshold), threshold=threshold)
+    sample_lists(*files, dataset=dataset, threshold=threshold)
 
 
 def _drawing(dataset: str, text: str) -> tuple["Drawing", dict[str, float]]:

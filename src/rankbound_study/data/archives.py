@@ -69,7 +69,14 @@ def list_members(path: str | os.PathLike[str]) -> list[Member]:
 
     Raises DataError if the file is not an archive, is damaged, or breaks a rule of this module.
     """
-    members = _list_zip(path) if _is_zip(path) else _list_rar(path)
+    if _is_zip(path):
+        members = _list_zip(path)
+    else:
+        try:
+            with _libarchive_entries(path) as entries:
+                members = list(map(_libarchive_member, entries))
+        except OSError as error:
+            members = [member for _, member in _run_lsar(path, error)]
     if len(members) > MOST_MEMBERS:
         raise _refused(path, f"it has {len(members)} members, more than {MOST_MEMBERS}")
     seen: set[str] = set()
@@ -224,15 +231,6 @@ def _zip_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[byt
         yield from iter(partial(stream.read, _BUFFER_BYTES), b"")
 
 
-def _list_rar(path: str | os.PathLike[str]) -> list[Member]:
-    """Return all entries of a .rar; DataError, with what to do by hand, if neither reader can read it."""
-    try:
-        with _libarchive_entries(path) as entries:
-            return list(map(_libarchive_member, entries))
-    except OSError as error:
-        return [member for _, member in _run_lsar(path, error)]
-
-
 def _rar_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
     """Yield the content of the member of that name; OSError or DataError if neither reader can read it."""
     has_started = False
@@ -300,7 +298,7 @@ def _libarchive_member(entry: Any) -> Member:
 
 def _run_lsar(path: str | os.PathLike[str], reason: object) -> list[tuple[int, Member]]:
     """Return unar's number of each entry, and the entry; `reason` says why libarchive did not read it."""
-    if not all(map(shutil.which, ("lsar", "unar"))):
+    if "unar" not in readers():
         raise _damaged(path, reason, "no second reader: `unar` is not installed")
     command = ["lsar", "-j", os.fspath(path)]
     try:

@@ -352,7 +352,7 @@ def strings_to_arrow(texts: Sequence[str]) -> pa.Array:
 
 def with_key(key: Mapping[str, Any], columns: Mapping[str, Any], contract: str, rows: int) -> pa.Table:
     """Return the columns of so many rows after those of the key, which all of them share; None gives nulls."""
-    keyed, types = dict[str, pa.Array](), CONTRACTS[contract].columns
+    keyed, types = dict[str, pa.Array](), dict[str, Any](CONTRACTS[contract].columns)
     for name, value in key.items():
         if value is None:
             keyed[name] = pa.nulls(rows, types[name])

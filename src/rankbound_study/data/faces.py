@@ -9,13 +9,12 @@ through a discrete cosine transform; each of the frequencies 1 .. 16 in either d
 That is the well-known DCT hash with 256 bits instead of 64, because aligned portraits are alike: among the 64-bit
 hashes of 12,936 faces, thousands of pairs of different people are as close as changed copies.
 
-The threshold was chosen by inspection of random pairs at each distance. Among 84 million pairs of All-Age-Faces at 128
-pixels, without exact duplicates, 163 have distances 0 .. 40; the 150 that were inspected are copies (another size,
-crop, brightness, or without colour). At 42 .. 50, 15 of 20 are copies, at 52 .. 56 about a fifth of 36; from 58 on,
-where chance pairs begin to chain (the largest group grows from 3 to 6, and to 56 at 64), hardly any. The two errors
-differ in cost: a missed copy is in two parts of a split and flatters every model; two strangers in one group only share
-a part. The threshold is therefore the largest before groups chain. A few copies at 60 are missed; no mirrored copy is
-within it.
+The threshold was chosen by inspection (`example_pairs`). Among 84 million pairs of All-Age-Faces at 128 pixels, without
+exact duplicates, 163 have distances 0 .. 40; the 150 that were inspected are copies (another size, crop, brightness, or
+without colour). At 42 .. 50, 15 of 20 are copies, at 52 .. 56 about a fifth of 36; from 58 on, where chance pairs begin
+to chain (the largest group grows from 3 to 6, and to 56 at 64), hardly any. The two errors differ in cost: a missed
+copy is in two parts of a split and flatters every model; two strangers in one group only share a part. The threshold is
+therefore the largest before groups chain. A few copies at 60 are missed; no mirrored copy is within it.
 
 The hash of the library imagehash (`phash`, 16 x 16) includes the constant frequency and resizes with another filter. At
 this threshold it has 208 of the 219 pairs and 76 others; at none from 40 to 64 are the groups the same.
@@ -163,7 +162,7 @@ def write_images(
 
     The metadata also hold the `facts`, the hash's parameters and the shape of the pictures.
     """
-    groups = connect(len(names), close_pairs(hashes))
+    groups = connect(len(names), close_pairs(hashes)[0])
     notes = {**facts, "hash_bits": BITS, "hash_threshold": THRESHOLD, "shape": [CHANNELS, SIDE, SIDE]}
     with open_writer(out, "images", {**metadata, IMAGES_KEY: json.dumps(notes, sort_keys=True)}) as write:
         start = 0
@@ -188,18 +187,23 @@ def perceptual_hashes(pixels: npt.NDArray[np.uint8]) -> Bits:
     return bits
 
 
-def close_pairs(hashes: Bits, threshold: int = THRESHOLD) -> Integers:
-    """Return all pairs of rows, first < second `(n_pairs, 2)`, at most `threshold` bits apart.
+def close_pairs(hashes: Bits, threshold: int = THRESHOLD) -> tuple[Integers, Integers]:
+    """Return all pairs of rows, first < second `(n_pairs, 2)`, at most `threshold` bits apart, and their distances.
 
-    Every pair is compared, some rows at a time.
+    Sorted by distance, then rows. Every pair is compared, some rows at a time.
     """
+    bits = hashes.shape[1]
     signs = np.where(hashes, np.float32(1), np.float32(-1))
-    pairs = [np.empty((0, 2), np.int64)]
+    pairs, distances = [], []
     for start in range(0, len(signs), _ROWS):
         # A product of signs counts equal bits minus different ones; it is exact in single precision.
         surplus = signs[start : start + _ROWS] @ signs[start:].T
-        pairs.append(np.argwhere(np.triu(surplus >= hashes.shape[1] - 2 * threshold, 1)) + start)
-    return np.concatenate(pairs)
+        first, second = np.nonzero(np.triu(surplus >= bits - 2 * threshold, 1))
+        distances.append((bits - surplus[first, second].astype(np.int64)) // 2)
+        pairs.append(np.stack((first, second), 1) + start)
+    every, apart = np.concatenate([*pairs, np.empty((0, 2), np.int64)]), np.concatenate([*distances, np.empty(0, int)])
+    order = np.lexsort((every[:, 1], every[:, 0], apart))
+    return every[order], apart[order]
 
 
 def connect(count: int, pairs: Integers) -> Integers:
@@ -212,3 +216,14 @@ def connect(count: int, pairs: Integers) -> Integers:
     _, first = np.unique(component, return_index=True)
     group: Integers = first[component]
     return group
+
+
+def example_pairs(hashes: Bits, distances: range, per_distance: int = 4, seed: int = 0) -> list[tuple[int, int, int]]:
+    """Draw random pairs at each of the distances, for inspection: `(distance, first, second)`."""
+    random = np.random.default_rng(seed)
+    pairs, apart = close_pairs(hashes, distances[-1])
+    examples = []
+    for distance in distances:
+        at = random.permutation(np.flatnonzero(apart == distance))[:per_distance]
+        examples += [(distance, int(first), int(second)) for first, second in pairs[np.sort(at)]]
+    return examples

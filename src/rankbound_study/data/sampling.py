@@ -7,7 +7,6 @@ of which the older face is relevant.
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.ragged import rows_of_lists
 from rankbound.texts import derive_seed, quantity
-from rankbound_study.config.data_sets import FULL, OWN, PLAIN, UNIFORM, Sampling, sampled_name
+from rankbound_study.config.data_sets import FULL, GRADED, OWN, PLAIN, UNIFORM, Sampling, sampled_name
 from rankbound_study.data.contracts import (
     DATASET_KEY,
     FOLDS,
@@ -54,12 +53,8 @@ Integers = npt.NDArray[np.int64]
 TRAIN, VALIDATION, TEST = range(len(SPLITS))  # places in `SPLITS`
 _NONE = np.empty(0, np.int64)
 
-GRADED = "graded"  # suffix of judged lists whose labels are the relevance, without a threshold
-
 LARGEST_GRADE = 108
 """The largest label that is read as a grade: sums of larger gains 2^y - 1 may exceed single precision."""
-
-_READING = re.compile(rf"(.+)-(label\d+|{GRADED})")
 
 _CHOICES = 8  # number of candidate partners: more make the selection more even
 _ROUNDS_PER_FACE = 8  # maximal number of rounds per face
@@ -98,26 +93,13 @@ def origin_of(data: Path, contract: str, dataset: str) -> dict[str, str]:
     return origin
 
 
-def label_dataset(name: str, threshold: int | None) -> str:
-    """Return the name of judged lists with that threshold: `mq2008-label2` for `mq2008` or for itself.
-
-    Each threshold makes another data set, and so do the labels themselves (None): `mslr-web10k-graded`. Raises
-    ConfigError if the name implies another reading.
-    """
-    match = _READING.fullmatch(name)
-    base, given = match.groups() if match else (name, None)
-    reading = GRADED if threshold is None else f"label{threshold}"
-    if given not in (None, reading):
-        raise ConfigError(f"the data set is named {name!r}, but its labels are read as {reading}")
-    return f"{base}-{reading}"
-
-
 def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold: int | None) -> None:
     """Write whole judged lists, relevant from `threshold` on; without one, the labels are the relevance.
 
-    `dataset` is the name in the file; items are row indices of `lists`. Lists without relevant items are kept; metrics
-    and the trainer handle them. Raises DataError if the folds do not have the same topics in the same order, or if no
-    list, or none of a fold's training part, has items of different relevance.
+    Each reading makes another data set, `mq2008-label2` or `mq2008-graded` of the `dataset` `mq2008`. Items are row
+    indices of `lists`. Lists without relevant items are kept; metrics and the trainer handle them. Raises DataError if
+    the folds do not have the same topics in the same order, or if no list, or none of a fold's training part, has items
+    of different relevance.
     """
     table = read_table(lists, "lists", ["topic", "relevance"])
     splits = read_table(folds, "list-splits")
@@ -155,8 +137,11 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
                     )
                 yield fold, split, lists_table([names[row] for row in chosen.tolist()], items, relevance[items], ends)
 
-    origin = origin_of(lists, "lists", dataset)
-    write_instances(out, dataset, None, parts(), item_count=len(labels), origin=origin)
+    origin, name = (
+        origin_of(lists, "lists", dataset),
+        f"{dataset}-{GRADED if threshold is None else f'label{threshold}'}",
+    )
+    write_instances(out, name, None, parts(), item_count=len(labels), origin=origin)
 
 
 @dataclass(frozen=True)
@@ -442,10 +427,8 @@ def weighted_draw(random: np.random.Generator, weights: npt.NDArray[np.int64], c
 
 def _is_informative(offsets: npt.NDArray[Any], relevance: npt.NDArray[np.int8]) -> bool:
     """Return whether some list has items of different relevance."""
-    differs = np.diff(relevance) != 0
-    # Between two lists, items may differ.
-    differs[offsets[1:-1][(offsets[1:-1] > 0) & (offsets[1:-1] < len(relevance))] - 1] = False
-    return bool(differs.any())
+    list_of_item = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return bool(((np.diff(relevance) != 0) & (np.diff(list_of_item) == 0)).any())
 
 
 def sample_pairs(
@@ -495,21 +478,32 @@ def draw_pairs(
 
     Raises DataError if there are fewer than twice as many such pairs.
     """
-    partners = Partners(ages, groups, above)
-    if partners.n_pairs < 2 * count:
+    wide, by_age = ages.astype(np.int64), np.argsort(ages, kind="stable")
+    # In the order of ages, the partners of a face are those before the first place and from the second on, but for the
+    # pictures of its group.
+    younger = np.searchsorted(wide[by_age], wide - above, side="left")
+    not_older = np.searchsorted(wide[by_age], wide + above, side="right")
+    far = younger + len(ages) - not_older
+    partners = far.copy()
+    names, sizes = np.unique(groups, return_counts=True)
+    for name in names[sizes > 1]:
+        own = np.flatnonzero(groups == name)
+        partners[own] -= (np.abs(wide[own, None] - wide[own]) > above).sum(1)
+    if (possible := int(partners.sum()) // 2) < 2 * count:
         raise DataError(
-            f"{partners.n_pairs} pairs of {len(ages)} faces differ by more than {above} years, but drawing {count} "
-            "distinct ones requires twice as many: lower pairs or above, or use more faces"
+            f"{possible} pairs of {len(ages)} faces differ by more than {above} years, but drawing {count} distinct "
+            "ones requires twice as many: lower pairs or above, or use more faces"
         )
     drawn = np.empty(0, dtype=np.int64)
     times = np.zeros(len(ages), dtype=np.int64)
     while len(drawn) < count:
-        waiting = np.flatnonzero(times < partners.counts)
+        waiting = np.flatnonzero(times < partners)
         least = waiting[np.lexsort((random.random(len(waiting)), times[waiting]))]
         first = least[: min(count - len(drawn), 1 + len(waiting) // _ROUNDS_PER_FACE)]
-        second, fits = partners.draw(first, random)
+        place = random.integers(far[first, None], size=(len(first), _CHOICES))
+        second = by_age[np.where(place < younger[first, None], place, place + (not_older - younger)[first, None])]
         keys = np.minimum(first[:, None], second) * len(ages) + np.maximum(first[:, None], second)
-        fits &= ~np.isin(keys, drawn)
+        fits = (groups[second] != groups[first, None]) & ~np.isin(keys, drawn)
         chosen = np.where(fits, times[second] + random.random(second.shape), np.inf).argmin(1)
         taken = np.flatnonzero(np.take_along_axis(fits, chosen[:, None], 1)[:, 0])
         # No face is chosen twice in a round.
@@ -520,31 +514,3 @@ def draw_pairs(
     pairs = random.permutation(np.stack(np.divmod(drawn, len(ages)), 1))
     sides: Integers = random.permuted(pairs, axis=1)
     return sides
-
-
-class Partners:
-    """The possible partners of each face: ages more than `above` years apart, another group.
-
-    `counts` has the number of partners of each face, `n_pairs` the number of pairs.
-    """
-
-    def __init__(self, ages: npt.NDArray[np.int8], groups: npt.NDArray[np.int32], above: int) -> None:
-        wide, self._groups = ages.astype(np.int64), groups
-        self._by_age = np.argsort(wide, kind="stable")
-        ordered = wide[self._by_age]
-        self._younger = np.searchsorted(ordered, wide - above, side="left")
-        self._not_older = np.searchsorted(ordered, wide + above, side="right")
-        self._far = self._younger + len(ages) - self._not_older
-        self.counts: Integers = self._far.copy()
-        names, sizes = np.unique(groups, return_counts=True)
-        for name in names[sizes > 1]:
-            own = np.flatnonzero(groups == name)
-            self.counts[own] -= (np.abs(wide[own, None] - wide[own]) > above).sum(1)
-        self.n_pairs = int(self.counts.sum()) // 2
-
-    def draw(self, faces: Integers, random: np.random.Generator) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """Draw faces `(n, 8)` of sufficient age difference for each face, with repeats; flag those of another group."""
-        place = random.integers(self._far[faces, None], size=(len(faces), _CHOICES))
-        younger, gap = self._younger[faces, None], (self._not_older - self._younger)[faces, None]
-        found: Integers = self._by_age[np.where(place < younger, place, place + gap)]
-        return found, self._groups[found] != self._groups[faces, None]
