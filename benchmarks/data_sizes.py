@@ -21,7 +21,7 @@ import yaml
 
 from benchmarks import asked, data
 from benchmarks.runner import Cost, cost_of
-from rankbound_study.config.sections.description import known_set
+from rankbound_study.config.sections.description import known_sets
 
 MSLR, MSLR_TEXT = "mslr-web10k", "mslr-web30k"
 SETS = (MSLR, MSLR_TEXT, *data.EDITIONS)
@@ -59,14 +59,18 @@ def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
         step("score", "rankbound", "score", model, packed, "--out", run)
         step("evaluate", "rankbound", "evaluate", run, packed, "-m", "nDCG@10", "-m", "AP")
         return
-    archive, rows, folds = folder / known_set(chosen.set).archives[0], folder / "rows.parquet", folder / "folds.parquet"
+    archive, rows, folds = (
+        folder / known_sets()[chosen.set].archives[0],
+        folder / "rows.parquet",
+        folder / "folds.parquet",
+    )
     is_mslr, name = chosen.set == MSLR, f"generated-{chosen.set}"
     if is_mslr:
         data.write_folds(archive, data.MSLR_WEB10K, share=chosen.share)
     else:
         data.write_ratings(archive, data.EDITIONS[chosen.set], share=chosen.share)
     # Under another name and without its size: a share of the rows is not the data set.
-    described = known_set(chosen.set).model_dump(exclude_defaults=True, exclude={"sizes"}) | {"path": str(archive)}
+    described = known_sets()[chosen.set].model_dump(exclude_defaults=True, exclude={"sizes"}) | {"path": str(archive)}
     if is_mslr:
         described["content"]["members"] = dict(data.generated_source(MSLR, archive).content.members)
     study = "rankbound_study"
