@@ -105,7 +105,8 @@ def lines(findings: Sequence[Finding]) -> Iterator[str]:
 def packages() -> Iterator[Finding]:
     """Yield what is installed, and what is missing or too old."""
     python = platform.python_version()
-    if nothing_installed():
+    if find_spec("packaging") is None:
+        # It reads the versions of all others.
         text = f"the packages of the study are not installed for Python {python}: {REMEDY}{SETUP}"
         yield Finding("packages", text, MISSING)
         return
@@ -132,11 +133,6 @@ def packages() -> Iterator[Finding]:
         yield Finding("packages", f"not installed: {', '.join(dict.fromkeys(lacking))}: {REMEDY}", MISSING)
     shown = ", ".join(f"{name} {has}" for name, has in found.items())
     yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
-
-
-def nothing_installed() -> bool:
-    """Return whether even the package is missing that reads the versions of the others."""
-    return find_spec("packaging") is None
 
 
 @cache

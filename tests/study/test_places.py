@@ -317,7 +317,7 @@ def test_packages_are_those_of_pyproject_or_named_with_what_is_expected(monkeypa
 def test_before_anything_is_installed_it_says_what_installs_it_and_what_that_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor, "nothing_installed", lambda: True)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
     assert main(["doctor"]) == 1
     text = " ".join(capsys.readouterr().out.split())
     for said in ("run `make setup`", "3 GB of disk, and `make demo` and `make paper` beg"):

@@ -1,6 +1,5 @@
 # Functions of several rules: resources, flags, files and captions.
 from operator import attrgetter
-from shlex import quote
 
 from rankbound_study.figures import FIRST, title
 from rankbound_study.results.neural import table_of
@@ -84,7 +83,7 @@ def collected(part, name):
 def comparison_files(needs, numbers, methods=(), by_features=False, part=""):
     """Return the files of the comparisons for the tables of these numbers: those that are needed and exist."""
     jobs = [job for job in compared_jobs(by_features) if table_of(job.instances.data_set.dataset).number in numbers]
-    images = [study.converted_path(job.instances.source) for job in jobs if job.instances.kind == "images"]
+    images = [job.instances.inputs["images"] for job in jobs if job.instances.kind == "images"]
     chosen = [job for job in jobs if job.model in methods] if methods else jobs
     files = {
         "runs": collected(part, "runs"),
@@ -129,10 +128,8 @@ def families(names, specs):
 
 def file_flags(wildcards, input):
     """Return the input files of a rule as flags, by name, and the data sets' titles; missing files have none."""
-    paths = {name: getattr(input, name) for name in FILES if hasattr(input, name)}
-    listed = {name: [path] if isinstance(path, str) else list(path) for name, path in paths.items()}
-    flags = {name.replace("_", "-"): " ".join(map(quote, files)) for name, files in listed.items() if files}
-    return " ".join([*(f"--{name} {files}" for name, files in flags.items()), *steps.titles_flag()])
+    files = {name: getattr(input, name) for name in FILES if hasattr(input, name)}
+    return f"{flags_of({name: paths for name, paths in files.items() if paths})} {steps.titles_flag()}".strip()
 
 
 def made_code(kind, names):
@@ -143,7 +140,7 @@ def made_code(kind, names):
 
 def metrics_flag(wildcards, output):
     """Return the flag for the study's metrics, which one table writes."""
-    return " ".join(f"--metrics {quote(path)}" for path in output.metrics)
+    return flags_of({"metrics": output.metrics}) if output.metrics else ""
 
 
 def claim_files(wildcards):

@@ -38,7 +38,7 @@ rule document:
         step=step,
         code=steps.code("document"),
         results=subpath(input.runs, parent=True),
-        titles=" ".join(steps.titles_flag()),
+        titles=steps.titles_flag(),
         elsewhere=lambda wildcards, input: f"--elsewhere {PUBLISHED}" if input.elsewhere else "",
     shell:
         "{params.step} document --results {params.results:q} --provenance {input.provenance:q}"
@@ -67,7 +67,7 @@ rule evidence:
         step=step,
         code=steps.code("evidence"),
         results=subpath(input.runs, parent=True),
-        titles=" ".join(steps.titles_flag()),
+        titles=steps.titles_flag(),
         options=steps.result_options("protocol", "study"),
     shell:
         "{params.step} evidence --results {params.results:q} --instances {input.instances:q} {params.titles}"

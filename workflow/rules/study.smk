@@ -15,7 +15,7 @@ from rankbound_study.options import as_json
 from rankbound_study.report.paper import OTHER_TABLES
 from rankbound_study.report.tables import table_names, table_specs
 from rankbound_study.vocabulary import EXPERIMENTS, VGG16_FILE
-from rankbound_study.workflow.rules import Steps, end_by_signal_in_a_thread, failures, one_of, step_command
+from rankbound_study.workflow.rules import Steps, end_by_signal_in_a_thread, failures, flags_of, one_of, step_command
 
 min_version("9.14")  # path variables
 

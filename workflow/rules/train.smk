@@ -49,11 +49,12 @@ use rule train as compare with:
         model=one_of(sorted({job.model for job in study.compared})),
     priority: 1
     resources:
-        mem_mb=growing(steps.compare_memory),
+        # Penalised regressions hold all pixels, networks of pictures many weights.
+        mem_mb=growing(steps.of_pictures(6000, otherwise=3000)),
         runtime=growing(240),
         device="cpu",
         gpu=0,
-        together=steps.compare_together,
+        together=steps.of_pictures(1, otherwise=5),
 
 
 rule controls:

@@ -177,7 +177,7 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
                 with redirect_stdout(io.StringIO()):
                     notes += _tried(study, name, described, Path(folder))
             except (ConfigError, DataError, SourceError) as error:
-                key = (study.kind_of(name), name, "source")
+                key = (study.sources[name].kind, name, "source")
                 place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
                 # Temporary files are those of what was made from the path.
                 text = str(error).replace(f"{folder}/raw/{Path(described.path).name}", described.path)

@@ -1,13 +1,12 @@
 """The steps on results: claims, figures, tables and the report are made; a folder is checked, compared and packed."""
 
 import argparse
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.errors import ConfigError
-from rankbound.texts import quantity
+from rankbound.texts import is_number, quantity
 from rankbound_study.options import parse_options
 
 if TYPE_CHECKING:
@@ -124,10 +123,7 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
     effects = {}
     for text in smallest_effect:
         metric_name, _, value = text.rpartition("=")
-        try:
-            effect = float(value)
-        except ValueError:
-            effect = math.nan
+        effect = float(value) if is_number(value) else 0.0
         if not metric_name or not 0 < effect < 1:
             raise ConfigError(f"--smallest-effect {text}: expected a metric and a number between 0 and 1: nDCG=0.005")
         with plain_errors():

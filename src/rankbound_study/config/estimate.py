@@ -177,7 +177,7 @@ def estimated(study: Study, jobs: Iterable[Job]) -> Estimate:
     steps = [_of_job(study, job) for job in jobs]
     with_features = {one.source for one in study.instances.values() if one.features}
     for source, section in study.sources.items():
-        kind, rows = study.kind_of(source), sizes_of(study, source).rows
+        kind, rows = section.kind, sizes_of(study, source).rows
         of_rows = BYTES["rating"] * rows if kind == "interactions" else 0
         made = "generation" if source in study.generated else "conversion"
         steps.append((f"the {made} of {source}", 0.0, BYTES_OF_A_CONVERSION[kind] + of_rows))

@@ -183,10 +183,6 @@ class Study:
         described = {name: self.described(name).title for name in self.converted if name not in THESIS}
         return {name: title for name, title in described.items() if title}
 
-    def kind_of(self, source: str) -> str:
-        """Return the section of the configuration that defines a data set."""
-        return next(kind for kind, section in self.config.sources.items() if source in section)
-
     def repeats_of(self, source: str) -> int:
         """Return the number of times that the folds of a data set are drawn."""
         return getattr(self.sources[source], "repeats", None) or 1
@@ -194,10 +190,6 @@ class Study:
     def described(self, source: str) -> DescriptionKeys:
         """Return what a data set is that is not generated."""
         return self.sources[source].described(source) or known_sets()[source]
-
-    def converted_path(self, source: str) -> str:
-        """Return the parquet file of a data set."""
-        return converted_path(self.kind_of(source), source)
 
     # Training jobs
 
@@ -374,7 +366,7 @@ class Study:
 
     def _data_requests(self) -> Iterator[tuple[str, Request]]:
         for name, section in self.sources.items():
-            path = self.converted_path(name)
+            path = converted_path(section.kind, name)
             yield f"<data>/folds/{name}.parquet", Request(self._split_options(name, section), {"data": path})
             if name in self.generated:
                 given = section.given()
@@ -384,7 +376,7 @@ class Study:
                 yield features_path(name), Request({"side": section.vgg16_side}, {"images": path, "weights": weights})
         for one in self.instances.values():
             folds = f"<data>/folds/{one.source}.parquet"
-            yield one.path, Request(one.options, {"data": self.converted_path(one.source), "folds": folds})
+            yield one.path, Request(one.options, {"data": converted_path(one.kind, one.source), "folds": folds})
         settings = self.config.distributions
         for file, instances in self.distributions.items():
             tilt = {"tilt": float(file.tilt)} if file.tilt else {}

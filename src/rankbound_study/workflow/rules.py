@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote, split
 from threading import Thread
@@ -27,6 +27,13 @@ NOT_CONVERTED = {"homepage", "terms", "citation", "archives", "addresses", "vali
 def one_of(names: Iterable[object]) -> str:
     """Return a regular expression that matches exactly `names` (and nothing if there are none)."""
     return "|".join(re.escape(str(name)) for name in names) or "(?!)"
+
+
+def flags_of(values: Mapping[str, Any]) -> str:
+    """Return flags with their values: a section is one word of JSON, of files each is a word."""
+    words = {name: as_json(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+    listed = {name: [word] if isinstance(word, str | int) else word for name, word in words.items()}
+    return " ".join(f"--{name.replace('_', '-')} {' '.join(map(quote, map(str, listed[name])))}" for name in listed)
 
 
 class Steps:
@@ -60,21 +67,14 @@ class Steps:
         """Return a parameter function: the flags for inputs that only some files of a rule have."""
 
         def flags(wildcards: Any, input: Any) -> str:
-            names = [name for name in self.request(output, wildcards).inputs if name != "instances"]
-            return " ".join(f"--{name.replace('_', '-')} {quote(str(getattr(input, name)))}" for name in names)
+            names = (name for name in self.request(output, wildcards).inputs if name != "instances")
+            return flags_of({name: getattr(input, name) for name in names})
 
         return flags
 
     def plain_flags(self, output: str) -> Callable[[Any], str]:
         """Return a parameter function: the options as a flag each."""
-
-        def flags(wildcards: Any) -> str:
-            options = self.request(output, wildcards).options
-            return " ".join(
-                f"--{name} {quote(as_json(one)) if isinstance(one, dict) else one}" for name, one in options.items()
-            )
-
-        return flags
+        return lambda wildcards: flags_of(self.request(output, wildcards).options)
 
     # Code
 
@@ -110,19 +110,14 @@ class Steps:
 
     def description_flag(self, name: str) -> str:
         """Return the flag for the description of a data set that the project does not know."""
-        if name in known_sets():
-            return ""
-        return f"--description {quote(as_json(self.study.described(name).model_dump(exclude_defaults=True)))}"
+        described = self.study.described(name).model_dump(exclude_defaults=True)
+        return "" if name in known_sets() else flags_of({"description": described})
 
     # Resources
 
-    def compare_memory(self, wildcards: Any) -> int:
-        """Return the megabytes of a method's job: penalised regressions hold all pixels, networks many weights."""
-        return 6000 if self.study.instances[wildcards.instances].kind == "images" else 3000
-
-    def compare_together(self, wildcards: Any) -> int:
-        """Return how many folds and seeds are trained together; for networks of pictures, memory limits it."""
-        return 1 if self.study.instances[wildcards.instances].kind == "images" else 5
+    def of_pictures(self, amount: int, otherwise: int) -> Callable[[Any], int]:
+        """Return a resource function: an amount for jobs on pictures, another one for all others."""
+        return lambda wildcards: amount if self.study.instances[wildcards.instances].kind == "images" else otherwise
 
     # Results
 
@@ -146,9 +141,9 @@ class Steps:
         }
         return as_json({key: known[key] for key in keys if key in known})
 
-    def titles_flag(self) -> list[str]:
+    def titles_flag(self) -> str:
         """Return the flag for the titles that descriptions give; nothing if there are none."""
-        return [f"--titles {quote(as_json(self.study.titles))}"] if self.study.titles else []
+        return flags_of({"titles": self.study.titles}) if self.study.titles else ""
 
 
 def step_command(results: str, mirror: str) -> Callable[[Any, Any], str]:

@@ -130,7 +130,9 @@ def allowed(*names: str, pattern: str = "", expected: str = "", longest: int = L
     def check(value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(form, value):
             raise problem(f"is {shown(value)}: expected {expected}{nearest(value, names)}")
-        return _short(value, longest)
+        if len(value) > longest:
+            raise problem(f"is {shown(value)}: expected at most {longest} characters, found {len(value)}")
+        return value
 
     return PlainValidator(check, json_schema_input_type=Annotated[str, Field(json_schema_extra=schema)])
 
@@ -145,12 +147,6 @@ def expecting(text: str) -> WrapValidator:
             raise problem(f"is {shown(value)}: expected {text}") from error
 
     return WrapValidator(check)
-
-
-def _short(value: str, longest: int = LONGEST_NAME) -> str:
-    if len(value) > longest:
-        raise problem(f"is {shown(value)}: expected at most {longest} characters, found {len(value)}")
-    return value
 
 
 def _without_repeats(values: list[Any]) -> list[Any]:
@@ -194,11 +190,7 @@ def _known_loss(text: str) -> str:
         raise problem(f"is {text!r}: {str(error).removeprefix(f'loss {text!r}: ')}") from error
     if name not in loss_names():
         raise problem(f"is {text!r}: expected one of {listed(loss_names())}{nearest(name, loss_names())}")
-    # It names a folder of the results.
-    if not re.fullmatch(r"[\w.,=@()+-]+", text, flags=re.ASCII):
-        expected = "expected only letters, digits and . , = @ ( ) + - _ as in LambdaRank(metric=nDCG@10)"
-        raise problem(f"is {shown(text)}: {expected}")
-    return _short(text)
+    return text
 
 
 def _as_written(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -234,7 +226,14 @@ Folder = Annotated[
     ),
 ]
 Protocol = Annotated[str, allowed(PUBLISHED, HONEST)]
-Loss = Annotated[str, AfterValidator(_known_loss)]
+Loss = Annotated[
+    str,
+    allowed(
+        pattern="[A-Za-z0-9_.,=@()+-]+",
+        expected="only letters, digits and . , = @ ( ) + - _ as in LambdaRank(metric=nDCG@10)",
+    ),
+    AfterValidator(_known_loss),
+]
 Bounding = Annotated[
     str,
     allowed(

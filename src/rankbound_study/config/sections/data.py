@@ -102,7 +102,9 @@ Ratios = Annotated[
 class SourceKeys(Keys):
     """The keys of every data set: known ones have an archive, others a source, generated ones a name `synthetic-*`."""
 
-    formats: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[str]
+    """The section that defines such data sets, and the folder of their parquet files."""
+    formats: ClassVar[tuple[str, ...]]
     """The formats of descriptions that belong into this section."""
 
     archive: FileName | None = optional("File name of the raw archive, below the data folder's raw/")
@@ -161,7 +163,7 @@ STAND_IN = f"{SYNTHETIC}movielens"
 class InteractionKeys(SourceKeys):
     """A data set of ratings."""
 
-    formats = (RATINGS,)
+    kind, formats = "interactions", (RATINGS,)
 
     threshold: Annotated[float, Field(ge=-1_000_000, le=1_000_000), AsWritten] = Field(
         description="Smallest relevant rating"
@@ -213,7 +215,7 @@ class InteractionKeys(SourceKeys):
             options = {**shared, "nsr": list(nsr) if isinstance(nsr, tuple) else nsr}
             # Uniform draws are the default of the step `sample`.
             options |= {} if sampling == PLAIN else {"sampling": sampling._asdict()}
-            yield Instances(file, name, "interactions", DataSet(sampled, ratio), options)
+            yield Instances(file, name, self.kind, DataSet(sampled, ratio), options)
 
 
 _LARGEST_LABEL = 2**7 - 1
@@ -229,7 +231,7 @@ Threshold = Annotated[
 class ListKeys(SourceKeys):
     """A data set of judged lists."""
 
-    formats = LISTS
+    kind, formats = "lists", LISTS
 
     thresholds: Axis[Threshold] = Field(
         description="Smallest relevant label, one data set each; graded: the labels themselves"
@@ -240,7 +242,7 @@ class ListKeys(SourceKeys):
         for threshold in self.thresholds:
             read = f"{name}-{GRADED if threshold == GRADED else f'label{threshold}'}"
             options: dict[str, Any] = {GRADED: True} if threshold == GRADED else {"threshold": threshold}
-            yield Instances(read, name, "lists", DataSet(read, None), options)
+            yield Instances(read, name, self.kind, DataSet(read, None), options)
 
 
 class PairKeys(Keys):
@@ -254,7 +256,7 @@ class PairKeys(Keys):
 class ImageKeys(SourceKeys):
     """A data set of pictures."""
 
-    formats = (FACES,)
+    kind, formats = "images", (FACES,)
 
     folds: Fold = Field(description="Random splits in training, validation and test part")
     validation_share: ProperShare = Field(description="Share of the pictures for validation")
@@ -275,4 +277,4 @@ class ImageKeys(SourceKeys):
         options = {"above": self.above, "seed": self.seed}
         options |= {f"{part}_pairs": count for part, count in self.pairs.given().items()}
         for read, features in ((name, None), (f"{name}-{VGG16}", VGG16)):
-            yield Instances(read, name, "images", DataSet(read, None), options, features)
+            yield Instances(read, name, self.kind, DataSet(read, None), options, features)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from rankbound_study.config.sections.base import Axis, Keys, Positive, Problem, Seed, allowed, listed, optional
+from rankbound_study.config.sections.base import Axis, Fold, Keys, Positive, Problem, Seed, allowed, listed, optional
 
 LISTS, RATINGS, FACES, WEIGHTS = ("letor", "lightgbm", "table"), "ratings", "faces", "weights"
 CONVERTED = (*LISTS, RATINGS, FACES)
@@ -56,7 +56,6 @@ Title = Annotated[
 Files = Axis[Text]
 Rating = Annotated[float, Field(ge=-1_000_000, le=1_000_000)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
-MostFolds = Annotated[int, Field(ge=1, le=100)]
 
 
 class ContentKeys(Keys):
@@ -123,7 +122,7 @@ class FoldKeys(Keys):
 class FoldPatternKeys(FoldKeys):
     """The files of every fold, with {fold} for its number."""
 
-    count: MostFolds = Field(description="Number of folds")
+    count: Fold = Field(description="Number of folds")
     first: Annotated[int, Field(ge=0, le=1)] = Field(1, description="Number of the first fold in the files' names")
 
 
