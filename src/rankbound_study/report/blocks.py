@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -331,7 +331,7 @@ def texts(
         lines += ["", f"{block.name}:"] * titled
         lines += ["", "|" + "".join(f"{f' {title}'.rstrip()} |" for title in block.header)]
         lines.append("|" + "---|" * block.labels + "---:|" * (len(block.header) - block.labels))
-        lines += [f"| {' | '.join(_MARKDOWN.cells(block, row))} |" for row in block.rows]
+        lines += [f"| {' | '.join(_cells(block, row, *_MARKDOWN))} |" for row in block.rows]
     tex = [f"% {comment}"]
     for block in blocks if in_latex is None else in_latex:
         environment = "longtable" if block.prose else "tabular"
@@ -345,7 +345,7 @@ def texts(
         tex += [r"\endhead"] * bool(block.prose)
         for index, row in enumerate(block.rows):
             tex += [r"\midrule"] * bool(index and index in block.rules)
-            tex.append(" & ".join(_LATEX.cells(block, row)) + r" \\")
+            tex.append(" & ".join(_cells(block, row, *_LATEX)) + r" \\")
         tex += [r"\bottomrule", rf"\end{{{environment}}}"]
     return {".md": "\n".join([*lines, ""]), ".tex": "\n".join([*tex, ""])}
 
@@ -383,26 +383,20 @@ def escaped(text: str) -> str:
     return text.translate(_SPECIAL)
 
 
-class _Marks(NamedTuple):
-    """How a form escapes a text, and sets bold and italic type and notes."""
-
-    escape: Callable[[str], str]
-    strong: str
-    emphasis: str
-    note: str
-
-    def cells(self, block: TableBlock, row: Iterable[Cell]) -> Iterator[str]:
-        """Yield the cells of a row."""
-        for column, cell in enumerate(row):
-            text = self.escape(cell.text)
-            if cell.strong:
-                text = self.strong.format(text)
-            elif cell.emphasis and column >= block.labels:
-                text = self.emphasis.format(text)
-            # A margin as it is, anything else in brackets.
-            note = cell.note if cell.note.startswith("±") else f"({cell.note})"
-            yield self.note.format(text, self.escape(note)) if cell.note else text
+def _cells(
+    block: TableBlock, row: Iterable[Cell], escape: Callable[[str], str], strong: str, emphasis: str, note: str
+) -> Iterator[str]:
+    """Yield the cells of a row, escaped, in templates of bold and of italic type, and of a text with its note."""
+    for column, cell in enumerate(row):
+        text = escape(cell.text)
+        if cell.strong:
+            text = strong.format(text)
+        elif cell.emphasis and column >= block.labels:
+            text = emphasis.format(text)
+        # A margin as it is, anything else in brackets.
+        beside = cell.note if cell.note.startswith("±") else f"({cell.note})"
+        yield note.format(text, escape(beside)) if cell.note else text
 
 
-_MARKDOWN = _Marks(lambda text: text.replace("|", r"\|"), "**{}**", "*{}*", "{} {}")
-_LATEX = _Marks(escaped, r"\textbf{{{}}}", r"\textit{{{}}}", r"{} {{\footnotesize {}}}")
+_MARKDOWN = (lambda text: text.replace("|", r"\|"), "**{}**", "*{}*", "{} {}")
+_LATEX = (escaped, r"\textbf{{{}}}", r"\textit{{{}}}", r"{} {{\footnotesize {}}}")

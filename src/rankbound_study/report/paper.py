@@ -89,6 +89,7 @@ def paper(results: Path, *, figures: Figures | None = None, elsewhere: Path | No
     }
 
     def section(anchor: str, *blocks: Any) -> ReportSection:
+        """Return the section of a piece, whose title is in bold."""
         title, opening = titled(FILE, anchor, **facts)
         return ReportSection(anchor, title.removesuffix("."), opening, blocks)
 

@@ -36,10 +36,10 @@ def blocks_of(table: pl.DataFrame, margin: float) -> Iterator[TableBlock]:
     for part in parts:
         names, rows = names_of(part), part.to_dicts()
         for row in rows:
-            row |= {"ranked": row["rank"] is not None, "control": row["loss"] == "none"}
+            control = row["loss"] == "none"
             row["name"] = names[tuple(row[name] for name in SYSTEM)] + MARK * bool(row["n_untrained"])
-            row["bounding"] = bounding_title(row["bounding"])
-            row |= {"loss": None, "bounding": None} if row["control"] else {}
+            row |= {"loss": None, "bounding": None} if control else {"bounding": bounding_title(row["bounding"])}
+            row |= {"control": control, "ranked": row["rank"] is not None}
         layout = Layout.of(
             FILE,
             "leaderboard",

@@ -82,8 +82,8 @@ def make_neural(name: str, files: StudyFiles) -> TableFiles:
     beside = {"_comparisons.csv": pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row")}
     beside |= {"_by_age_gap.csv": pl.concat(gaps)} if table.of_faces else {}
     title = f"Table {table.number} of the neural-ranking study: {table.title}"
-    files = _texts(title, caption(scores, table), list(score_blocks(scores, table)))
-    return TableFiles(scores, {**files, **beside})
+    written = _texts(title, caption(scores, table), list(score_blocks(scores, table)))
+    return TableFiles(scores, {**written, **beside})
 
 
 def _rows(
