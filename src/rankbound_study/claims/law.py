@@ -33,13 +33,13 @@ import polars as pl
 
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.comparison import LEVEL
-from rankbound.compare.scores import SYSTEM, Floats, any_over, scores_of_frame
+from rankbound.compare.scores import SYSTEM, Floats, any_over
 from rankbound.compare.statistics import percentiles
 from rankbound_study.claims.effects import resampled_means
 from rankbound_study.claims.evidence import OF_LISTS, Cell, Contrast, Evidence, judge, place
 from rankbound_study.claims.rules import FLAT, adjusted, among, by_p
-from rankbound_study.claims.varied import SYSTEMS, side_by_side, trainings, usual_beside
-from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way, enough
+from rankbound_study.claims.varied import SYSTEMS, pair_in, side_by_side, trainings, usual_beside
+from rankbound_study.claims.verdicts import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, MissingEvidence, each_way
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.reader import FoldedLists
 from rankbound_study.results.study_files import schema, signed
@@ -520,15 +520,11 @@ def _differences(evidence: Evidence, of: Prediction) -> dict[str, Contrast]:
             parts.append(part.select(*read, pl.lit(weights).alias(SYSTEM)))
     if not parts:
         raise MissingEvidence(f"no experiment has runs of {of.loss} on {column}")
-    scores = scores_of_frame(pl.concat(parts), metric)
-    found = {}
-    for other in dict.fromkeys((UNBOUNDED, *of.against)):
-        for name in (of.weights, other):
-            place(scores, name, f"{of.loss} with {name} on {column}")
-        both = scores.pair(of.weights, other)
-        enough(len(both.units), f"of {column} with scores of {of.loss} with {of.weights} and {other}")
-        found[other] = Contrast.of(both)
-    return found
+    every, where = pl.concat(parts), f"as weights of {of.loss} on {column}"
+    return {
+        other: Contrast.of(pair_in(every, metric, SYSTEM, (of.weights, other), where))
+        for other in dict.fromkeys((UNBOUNDED, *of.against))
+    }
 
 
 def registered_table(evidence: Evidence, every: Sequence[Prediction] | None = None) -> pl.DataFrame:
