@@ -488,8 +488,8 @@ def rates(files: StudyFiles) -> Any:
                 # The area of a mark, in square points, is the share of the folds that select the rate.
                 area = 80.0 * (marked["chosen"].to_numpy() / line["chosen"].sum())
                 of_marks = {"color": look.color, "marker": look.marker, "alpha": 0.7, "linewidths": 0}
-                x, y = marked["learning_rate"], marked["test_score"]
-                panel.scatter(x, y, area, label=f"_{title}, selected", **of_marks)
+                chosen = marked["learning_rate"], marked["test_score"]
+                panel.scatter(*chosen, area, label=f"_{title}, selected", **of_marks)
             rates = own["learning_rate"].unique().sort().to_list()
             panel.set_xscale("log")
             # The lowest, the middle and the highest: the names of three have room.
