@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import pytrec_eval
-from test_train_job import OPTIONS
+from test_train_job import OPTIONS, frame
 
 from rankbound import cli as library
 from rankbound.evaluation import evaluate_run
@@ -111,16 +111,10 @@ def export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return call
 
 
-def frame(path: str | Path, contract: str) -> pl.DataFrame:
-    return pl.from_arrow(read_table(path, contract))
-
-
 def rewrite(path: str, contract: str, **columns: pl.Expr) -> None:
     """The file with other values in columns, and the metadata that it had."""
-    before = read_table(path, contract)
     table = frame(path, contract).with_columns(**columns).to_arrow()
-    kept = {field.name: table.column(field.name).cast(field.type) for field in before.schema}
-    write_table(pa.table(kept), path, contract, metadata=read_metadata(path, contract))
+    write_table(table, path, contract, metadata=read_metadata(path, contract))
 
 
 def index() -> list[dict[str, Any]]:
@@ -221,9 +215,7 @@ def test_tied_scores_stay_tied(export: Export) -> None:
     runs = frame(f"results/{BOTH_SEEDS}.parquet", "runs").filter(selection="test").drop(RUN_METRICS)
     table = runs.join(changed, on=keys, maintain_order="left").to_arrow()
     for path in (f"results/{BOTH_SEEDS}.parquet", "results/runs.parquet"):
-        types = read_table(path, "runs").schema
-        kept = {field.name: table.column(field.name).cast(field.type) for field in types}
-        write_table(pa.table(kept), path, "runs", metadata=read_metadata(path, "runs"))
+        write_table(table, path, "runs", metadata=read_metadata(path, "runs"))
     assert "of all lists are those" in export("--loss", "nDCG")
     for row in index():
         assert row["tied_topics"] > 0

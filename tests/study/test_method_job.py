@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -95,40 +96,25 @@ Plain = Callable[[Inputs, str], Path]
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Plain:
     """Run a method as it is listed, once for all tests, which leave its files as they are."""
-    made: dict[str, Path] = {}
-
-    def run_once(inputs: Inputs, method: str) -> Path:
-        key = f"{'faces' if inputs.images else 'web'} {method}"
-        if key not in made:
-            made[key] = run(tmp_path_factory.mktemp("plain"), inputs, method)
-        return made[key]
-
-    return run_once
-
-
-def inputs_of(request: pytest.FixtureRequest, name: str) -> Inputs:
-    found: Inputs = request.getfixturevalue(name)
-    return found
+    return cache(lambda inputs, method: run(tmp_path_factory.mktemp("plain"), inputs, method))
 
 
 CASES = [*(("web", method) for method in WEB), *(("faces", method) for method in FACES)]
 ONE_OF_EACH_FIT = (("web", "RankNet"), ("web", "LambdaMART"), ("faces", "Reg-l2"))
+MOSTLY_LONG = [pytest.param(*case, marks=[] if case in ONE_OF_EACH_FIT else pytest.mark.long) for case in CASES]
 
 
 @pytest.mark.parametrize(("data", "method"), CASES)
 def test_all_models_leave_the_same_files(request: pytest.FixtureRequest, plain: Plain, data: str, method: str) -> None:
-    inputs = inputs_of(request, data)
+    inputs = request.getfixturevalue(data)
     out = plain(inputs, method)
     assert set(frame(out)["model"]) == {method}
     assert_selected(out, inputs.instances, "validation", json.loads(frame(out)["options"][0])["judged_by"])
 
 
-@pytest.mark.parametrize(
-    ("data", "method"),
-    [pytest.param(*case, marks=[] if case in ONE_OF_EACH_FIT else pytest.mark.long) for case in CASES],
-)
+@pytest.mark.parametrize(("data", "method"), MOSTLY_LONG)
 def test_reruns_are_alike(tmp_path: Path, request: pytest.FixtureRequest, plain: Plain, data: str, method: str) -> None:
-    inputs = inputs_of(request, data)
+    inputs = request.getfixturevalue(data)
     assert files_of(run(tmp_path, inputs, method).parent) == files_of(plain(inputs, method).parent)
 
 
@@ -185,18 +171,11 @@ def seeing(method: str, methods: dict[str, dict[str, Any]], count: int) -> dict[
     return {"settings": {**methods[method].get("settings", {}), "features": count}}
 
 
-@pytest.mark.parametrize(
-    ("data", "method"),
-    [
-        pytest.param(*case, marks=[] if case in ONE_OF_EACH_FIT else pytest.mark.long)
-        for case in CASES
-        if case[1] != "RankCNN"
-    ],
-)
+@pytest.mark.parametrize(("data", "method"), [case for case in MOSTLY_LONG if "RankCNN" not in case.values])
 def test_a_method_that_sees_every_feature_is_the_plain_one(
     tmp_path: Path, request: pytest.FixtureRequest, plain: Plain, data: str, method: str
 ) -> None:
-    inputs, methods = inputs_of(request, data), WEB if data == "web" else FACES
+    inputs, methods = request.getfixturevalue(data), WEB if data == "web" else FACES
     every = N_FEATURES if data == "web" else 30_000
     whole = plain(inputs, method)
     counted = run(tmp_path, inputs, method, **seeing(method, methods, every))
