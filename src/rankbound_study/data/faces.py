@@ -9,12 +9,13 @@ through a discrete cosine transform; each of the frequencies 1 .. 16 in either d
 That is the well-known DCT hash with 256 bits instead of 64, because aligned portraits are alike: among the 64-bit
 hashes of 12,936 faces, thousands of pairs of different people are as close as changed copies.
 
-The threshold was chosen by inspection (`example_pairs`). Among 84 million pairs of All-Age-Faces at 128 pixels, without
-exact duplicates, 163 have distances 0 .. 40; the 150 that were inspected are copies (another size, crop, brightness, or
-without colour). At 42 .. 50, 15 of 20 are copies, at 52 .. 56 about a fifth of 36; from 58 on, where chance pairs begin
-to chain (the largest group grows from 3 to 6, and to 56 at 64), hardly any. The two errors differ in cost: a missed
-copy is in two parts of a split and flatters every model; two strangers in one group only share a part. The threshold is
-therefore the largest before groups chain. A few copies at 60 are missed; no mirrored copy is within it.
+The threshold was chosen by inspection of random pairs at each distance. Among 84 million pairs of All-Age-Faces at 128
+pixels, without exact duplicates, 163 have distances 0 .. 40; the 150 that were inspected are copies (another size,
+crop, brightness, or without colour). At 42 .. 50, 15 of 20 are copies, at 52 .. 56 about a fifth of 36; from 58 on,
+where chance pairs begin to chain (the largest group grows from 3 to 6, and to 56 at 64), hardly any. The two errors
+differ in cost: a missed copy is in two parts of a split and flatters every model; two strangers in one group only share
+a part. The threshold is therefore the largest before groups chain. A few copies at 60 are missed; no mirrored copy is
+within it.
 
 The hash of the library imagehash (`phash`, 16 x 16) includes the constant frequency and resizes with another filter. At
 this threshold it has 208 of the 219 pairs and 76 others; at none from 40 to 64 are the groups the same.
@@ -216,14 +217,3 @@ def connect(count: int, pairs: Integers) -> Integers:
     _, first = np.unique(component, return_index=True)
     group: Integers = first[component]
     return group
-
-
-def example_pairs(hashes: Bits, distances: range, per_distance: int = 4, seed: int = 0) -> list[tuple[int, int, int]]:
-    """Draw random pairs at each of the distances, for inspection: `(distance, first, second)`."""
-    random = np.random.default_rng(seed)
-    pairs, apart = close_pairs(hashes, distances[-1])
-    examples = []
-    for distance in distances:
-        at = random.permutation(np.flatnonzero(apart == distance))[:per_distance]
-        examples += [(distance, int(first), int(second)) for first, second in pairs[np.sort(at)]]
-    return examples
