@@ -9,14 +9,12 @@ from pkgutil import iter_modules
 from rankbound import kernels
 from rankbound.kernels import Compiled
 
-OF_THE_STUDY = ("rankbound_study.jobs.cnn_kernels",)
-
 
 def main() -> None:
     """Compile the kernels of all modules that aren't in the user's cache."""
     if kernels.usable():
-        for module in (*(part.name for part in iter_modules(kernels.__path__, f"{kernels.__name__}.")), *OF_THE_STUDY):
-            for kernel in vars(import_module(module)).values():
+        for part in iter_modules(kernels.__path__, f"{kernels.__name__}."):
+            for kernel in vars(import_module(part.name)).values():
                 if isinstance(kernel, Compiled):
                     kernel.load()
 

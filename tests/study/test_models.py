@@ -309,7 +309,7 @@ def test_rank_cnn_is_layer_by_layer_arithmetic(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("size", [(21, 18), (40, 40), (7, 5)])  # 231, 840 and 21 frequencies; blocks have 512
+@pytest.mark.parametrize("size", [(21, 18), (40, 40), (7, 5)])
 def test_the_convolution_by_frequencies_is_the_direct_one(dtype: torch.dtype, size: tuple[int, int]) -> None:
     ours, direct = FrequencyConv2d(2, 4, (7, 5)).to(dtype), nn.Conv2d(2, 4, (7, 5)).to(dtype)
     direct.load_state_dict(ours.state_dict())
@@ -321,7 +321,7 @@ def test_the_convolution_by_frequencies_is_the_direct_one(dtype: torch.dtype, si
             filtered, inputs.grad = network(inputs), None
             (filtered * noise(*filtered.shape, seed=2, dtype=dtype)).sum().backward()
             found.append([filtered, inputs.grad, *(parameter.grad for parameter in network.parameters())])
-            assert network is direct or dtype != torch.float32 or "_FilteredBackward" in filtered.grad_fn.name()
+            assert ("Convolution" in filtered.grad_fn.name()) == (network is direct)
     for one, other in zip(found[::2], found[1::2], strict=True):
         for value, expected in zip(one, other, strict=True):
             torch.testing.assert_close(value, expected, atol=1e-3, rtol=1e-5)
