@@ -10,7 +10,6 @@ import platform
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import groupby
@@ -124,24 +123,17 @@ def packages() -> Iterator[Finding]:
         if requirement.name == project["name"]:
             # Its own extras are replaced by what they require.
             waiting += [text for name in sorted(requirement.extras) for text in extras[name]]
-        elif (has := installed_version(requirement.name)) is None:
+            continue
+        try:
+            has = found[requirement.name] = version(requirement.name)
+        except PackageNotFoundError:
             lacking.append(str(requirement))
         else:
-            found[requirement.name] = has
             lacking += [] if requirement.specifier.contains(has, prereleases=True) else [f"{requirement}, not {has}"]
     if lacking:
         yield Finding("packages", f"not installed: {', '.join(dict.fromkeys(lacking))}: {REMEDY}", MISSING)
     shown = ", ".join(f"{name} {has}" for name, has in found.items())
     yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
-
-
-@cache
-def installed_version(name: str) -> str | None:
-    """Return the version of an installed package; None if there is none."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def data_sets(study: "Study") -> Iterator[Finding]:

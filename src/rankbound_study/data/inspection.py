@@ -7,14 +7,13 @@ would change results without a word.
 import math
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from rankbound.errors import ConfigError, DataError
+from rankbound.errors import ConfigError
 from rankbound.io.letor import LARGEST_LABEL
 from rankbound.texts import LONGEST_VALUE, is_number, quantity, shortened
 from rankbound_study.config.sections.description import DescriptionKeys
@@ -24,7 +23,6 @@ from rankbound_study.data.table_layout import (
     PARTS,
     Inspected,
     Said,
-    UnclearError,
     beginning_of,
     look_at_table,
     upper_quarter,
@@ -80,12 +78,9 @@ def relevance_of(found: Inspected, text: str | None) -> dict[str, Any]:
         The arguments `threshold` and `min_relevant` of what writes the configuration.
 
     Raises:
-        UnclearError: numbers that may be counts or ratings, or several rows of a pair, with the flags that say which.
         ConfigError: a threshold beyond all labels, or one that is none of lists.
     """
     path, labels = found.description["path"], found.labels
-    if found.doubts:
-        raise UnclearError("; ".join(f"{path}: {doubt}" for doubt in found.doubts))
     threshold = _threshold(found, text)
     if found.kind == "lists":
         if text == ANY:
@@ -148,10 +143,9 @@ def _folder(path: Path, said: Said) -> Inspected:
         is_letor = all(_is_letor(path / file) for file in wanted)
         if is_letor or all(f"{file}{GROUPS}" in files for file in wanted):
             return _of_text(first, {"format": "letor" if is_letor else "lightgbm", **lists})
-        with suppress(ConfigError, DataError):
-            table = look_at_table(first, said)
-            kept = {key: value for key, value in table.description.items() if key not in ("path", "random_parts")}
-            return replace(table, description={**kept, **lists}, whole=False)
+        table = look_at_table(first, said)
+        kept = {key: value for key, value in table.description.items() if key != "random_parts"}
+        return replace(table, description=kept | lists, whole=False)
     # Files of disjoint queries whose names end in numbers.
     parts = [file for file in files if _PART.fullmatch(file) and _is_letor(path / file)]
     parts.sort(key=lambda file: int(_DIGITS.findall(file)[0]))
