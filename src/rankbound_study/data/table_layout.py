@@ -277,39 +277,32 @@ class _Look:
 
     def format_of(self, roles: Mapping[str, str]) -> str:
         """Return whether it is a table of judged items or ratings; UnclearError if it may be both, or neither."""
-        relevance = roles.get("relevance")
+        relevance = roles.get("relevance", "")
         by_name = separator_of(self.path)
         delimited = self.named and self.layout.get("separator") == by_name
         can_be_table = delimited or self.path.suffix == ".parquet"
-        if self.said.format == TABLE and not can_be_table:
-            raise self.unclear(
-                f"--format table: expected a line of names and columns separated by {by_name!r}, as in .csv"
-            )
         features = self.features(roles)[0] if self.named and relevance else []
-        usual = relevance is not None and _is_named(relevance, "relevance")
+        usual = _is_named(relevance, "relevance")
         # Of judged items, neither is read.
         of_ratings = self.said.timestamp is not None or self.said.repeats is not None
         chosen = self.said.format or (RATINGS if of_ratings and "item" in roles else None)
-        if chosen is None:
-            if relevance is None or ("item" in roles and not (features and (can_be_table or usual))):
-                chosen = RATINGS
-            elif usual and not can_be_table:
+        if chosen is None and (not relevance or ("item" in roles and not (features and (can_be_table or usual)))):
+            chosen = RATINGS
+        elif chosen is None:
+            two = not usual and not any(_is_named(relevance, role) for role in ("rating", "count"))
+            two |= usual and features == [roles.get("rating")] and _is_named(roles.get("topic", ""), "topic", _USERS)
+            if two and "item" in roles:
+                shown = shortened(", ".join(features), LONGEST_VALUE)
                 raise self.unclear(
-                    f"judged items are separated by {by_name!r} (.tsv: tabs): write the file so, or, if users and "
-                    "items are all that is to be read, --format ratings"
+                    f"these may be judged items with the features {shown}, or ratings, of which other columns are "
+                    "not read. Say which: --format table or --format ratings"
                 )
-            else:
-                two = not usual and not any(_is_named(relevance, role) for role in ("rating", "count"))
-                two |= (
-                    usual and features == [roles.get("rating")] and _is_named(roles.get("topic", ""), "topic", _USERS)
-                )
-                if two and "item" in roles:
-                    shown = shortened(", ".join(features), LONGEST_VALUE)
-                    raise self.unclear(
-                        f"these may be judged items with the features {shown}, or ratings, of which other columns are "
-                        "not read. Say which: --format table or --format ratings"
-                    )
-                chosen = TABLE if usual or "item" not in roles else RATINGS
+            chosen = TABLE if usual or "item" not in roles else RATINGS
+        if chosen == TABLE and not can_be_table:
+            raise self.unclear(
+                f"judged items have a line of names, and columns separated by {by_name!r} (.tsv: tabs): write the file "
+                "so, or, if users and items are all that is to be read, --format ratings"
+            )
         expected = {"topic": "a topic (such as query)", "item": "an item", "relevance": "relevance (such as clicked)"}
         required = ("topic", "relevance") if chosen == TABLE else ("topic", "item")
         if lacking := [f"{expected[role]}: --{role} COLUMN" for role in required if role not in roles]:
