@@ -93,14 +93,13 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
     try:
         found = inspect(path, Said(**said))
         _print_plan(path, f"{found.description['format']}, {found.kind}", [*found.plan, *found.notes])
-        relevance = relevance_of(found, said["threshold"])
+        least, fewest = relevance_of(found, said["threshold"])
     except UnclearError as error:
         if error.plan:
             _print_plan(path, "not clear", error.plan)
         raise
     name = study_name(name or path.resolve().name.partition(".")[0])
-    text = _configuration(name, out, found, **relevance)
-    least = relevance["threshold"]
+    text = _configuration(name, out, found, least, fewest)
     what = "label" if found.kind == "lists" else "rating"
     relevant = "labels are grades of relevance" if least is None else f"relevant: a {what} of at least {least:g}"
     print(f"  {relevant}", flush=True)
@@ -119,20 +118,13 @@ def study_name(text: str) -> str:
     return f"my-{name}" if name in known_sets() or name.startswith("synthetic") else name
 
 
-def _configuration(
-    name: str, out: Path, found: Inspected, *, threshold: float | None = None, min_relevant: int = 0
-) -> str:
-    """Return the text of a configuration for a data set, with what was found in its files as comments.
-
-    Without a `threshold`, the labels of lists are their relevance.
-    """
-    described, kind = DescriptionKeys.model_validate(found.description), found.kind
-    is_lists = kind == "lists"
-    is_graded = is_lists and threshold is None
+def _configuration(name: str, out: Path, found: Inspected, threshold: float | None, min_relevant: int) -> str:
+    """Return the text of a configuration for a data set, with what was found in its files as comments."""
+    described, is_lists, is_graded = found.description, found.kind == "lists", threshold is None
     reading = GRADED if threshold is None else repr(float(threshold)).removesuffix(".0")
     # Distributions are tabulated for binary relevance.
     boundings = [name for name in BOUNDINGS if not (is_graded and needs_distributions(name))]
-    block = yaml.safe_dump(dict(found.description), sort_keys=False, default_flow_style=None, width=100)
+    block = yaml.safe_dump(described, sort_keys=False, default_flow_style=None, width=100)
     source = [*(f"# {note[0].upper()}{note[1:]}." for note in found.notes), *block.splitlines()]
     few = [f"{label:g}" for label in found.labels]
     environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
@@ -140,11 +132,11 @@ def _configuration(
     return template.render(
         file=out,
         name=name,
-        kind=kind,
+        kind=found.kind,
         lists=is_lists,
         losses=", ".join(LOSSES),
         boundings=", ".join(boundings),
-        folds=", ".join(map(str, range(1, described.n_folds + 1))),
+        folds=", ".join(map(str, range(1, DescriptionKeys.model_validate(described).n_folds + 1))),
         baseline=BEST_FEATURE if is_lists else POPULARITY,
         instances=f"{name}-{GRADED if is_graded else f'label{reading}'}" if is_lists else f"{name}-nsr1",
         source="\n".join(f"      {line}" for line in source),

@@ -65,17 +65,14 @@ def inspect(path: Path, said: Said | None = None) -> Inspected:
     return found
 
 
-def relevance_of(found: Inspected, text: str | None) -> dict[str, Any]:
-    """Decide what is relevant.
+def relevance_of(found: Inspected, text: str | None) -> tuple[float | None, int]:
+    """Return the smallest relevant label or rating (None: labels are grades), and the fewest relevant items of users.
 
     Args:
         found: what the files are.
         text: the smallest relevant label or rating, as a number, a label or a quantile of the ratings such as `q0.8`;
             `any`: every pair of a user and an item is relevant; None: labels are grades, and of ratings the upper
             quarter of their range is relevant.
-
-    Returns:
-        The arguments `threshold` and `min_relevant` of what writes the configuration.
 
     Raises:
         ConfigError: a threshold beyond all labels, or one that is none of lists.
@@ -96,7 +93,7 @@ def relevance_of(found: Inspected, text: str | None) -> dict[str, Any]:
                 "0 on, because AP and nRBP count every label above 0"
             )
         is_binary = len(labels) <= 2 and 0.0 in labels
-        return {"threshold": 1 if threshold is None and is_binary else threshold}
+        return 1.0 if threshold is None and is_binary else threshold, 0
     if threshold is None:
         threshold = upper_quarter(labels) if "rating" in found.description["columns"] else 1.0
     if threshold > labels[-1] and found.whole:
@@ -108,7 +105,7 @@ def relevance_of(found: Inspected, text: str | None) -> dict[str, Any]:
         counts = found.rated.filter(pl.col("rating") >= threshold).group_by("topic").len()["len"]
         # Fewer if less than half of all users have as many.
         fewest = MOST_RELEVANT if (counts >= MOST_RELEVANT).sum() * 2 >= len(counts) > 0 else FEWEST_RELEVANT
-    return {"threshold": threshold, "min_relevant": fewest}
+    return threshold, fewest
 
 
 def _threshold(found: Inspected, text: str | None) -> float | None:
