@@ -30,12 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 """The clone of the repository."""
 
 REMEDY = "run `make setup`, or pip install -c envs/cpu.txt -e '.[study]'"
-SETUP = (
-    "; it takes some minutes and 3 GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also "
-    "says what data, programs and GPUs there are"
-)
 
-RAR = b"Rar!"
 _WIDTH, _INDENT, _MARKS = 110, 15, {MISSING: "! ", NOTE: "- "}
 
 
@@ -106,7 +101,11 @@ def packages() -> Iterator[Finding]:
     python = platform.python_version()
     if find_spec("packaging") is None:
         # It reads the versions of all others.
-        text = f"the packages of the study are not installed for Python {python}: {REMEDY}{SETUP}"
+        text = (
+            f"the packages of the study are not installed for Python {python}: {REMEDY}; it takes some minutes and 3 "
+            "GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also says what data, "
+            "programs and GPUs there are"
+        )
         yield Finding("packages", text, MISSING)
         return
     from packaging.requirements import Requirement
@@ -151,7 +150,7 @@ def data_sets(study: "Study") -> Iterator[Finding]:
         is_rar = place.endswith(".rar")
         if Path(place).is_file():
             with Path(place).open("rb") as file:
-                is_rar = file.read(len(RAR)) == RAR
+                is_rar = file.read(4) == b"Rar!"
         rar_sources += [source] if is_rar else []
     if study.generated:
         yield Finding("data", f"{', '.join(study.generated)}: generated, no file is needed")

@@ -46,12 +46,6 @@ WHOLE, PACKED = 2**23, 2**20
 ROWS = 1000
 """Rows of a large table in parquet that are converted."""
 
-TEMPLATE = "new_study.yaml.j2"
-"""The text of a configuration."""
-
-BINARY = ("AP", "nRBP", "RR")
-"""Losses that count every label above 0 as relevant."""
-
 FEW_TOPICS = 6
 """With fewer pairs, no sign test is significant at 5 %: 2 / 2^5 > 0.05."""
 
@@ -128,7 +122,7 @@ def _configuration(name: str, out: Path, found: Inspected, threshold: float | No
     source = [*(f"# {note[0].upper()}{note[1:]}." for note in found.notes), *block.splitlines()]
     few = [f"{label:g}" for label in found.labels]
     environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
-    template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text("utf-8"))
+    template = environment.from_string(Path(__file__).with_name("new_study.yaml.j2").read_text("utf-8"))
     return template.render(
         file=out,
         name=name,
@@ -162,7 +156,7 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
     problems: list[str] = []
     for name in study.converted:
         described = study.described(name)
-        if described.path is None:
+        if (path := described.path) is None:
             continue
         with TemporaryDirectory(prefix="rankbound-") as folder:
             try:
@@ -172,9 +166,8 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
                 key = (study.sources[name].kind, name, "source")
                 place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
                 # Temporary files are those of what was made from the path.
-                text = str(error).replace(f"{folder}/raw/{Path(described.path).name}", described.path)
-                text = text.replace(f"{folder}/raw", described.path)
-                problems.append(place + re.sub(rf"{re.escape(folder)}/\w+\.parquet", described.path, text))
+                made = rf"{re.escape(folder)}/(?:raw(?:/{re.escape(Path(path).name)})?|\w+\.parquet)"
+                problems.append(place + path.join(re.split(made, str(error))))
     if problems:
         several = "several data sets cannot be used:\n  " if len(problems) > 1 else ""
         raise ConfigError(several + "\n  ".join(problems))
@@ -199,10 +192,10 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
     for instances in (one for one in study.instances.values() if one.source == name):
         sample(name, data, folds, out, as_json(instances.options))
         made = read_instances(out)
-        # Some losses count every grade above 0 as relevant: training lists need others, too.
+        # AP, nRBP and RR count every grade above 0 as relevant: training lists need others, too.
         used = set(study.config.losses) if instances.name in study.bounded_instances else set()
         used |= {loss for variant in study.variants if instances.name in variant.datasets for loss in variant.losses}
-        losses = sorted(used & set(BINARY))
+        losses = sorted(used & {"AP", "nRBP", "RR"})
         for fold in made.folds if losses else ():
             part = made.split(fold, "train")
             if not ((part.positives > 0) & (part.positives < part.sizes)).any():

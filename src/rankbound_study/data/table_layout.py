@@ -431,8 +431,7 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
         unread.append("rows with the same user and item are one pair, whose rating is their number")
     if repeats is not None:
         described["repeats"] = repeats
-        several = pl.col("rating")
-        merged = {LAST: several.last(), HIGHEST: several.max(), SUM: several.sum()}[repeats]
+        merged = {LAST: pl.last("rating"), HIGHEST: pl.max("rating"), SUM: pl.sum("rating")}[repeats]
         rated = rated.group_by("topic", "item", maintain_order=True).agg(merged)
     if not (labels := _finite(rated["rating"])):
         what = "rows" if rating is None else f"finite numbers in the column {rating!r}"
