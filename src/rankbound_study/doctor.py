@@ -10,7 +10,6 @@ import platform
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import groupby
@@ -31,12 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 """The clone of the repository."""
 
 REMEDY = "run `make setup`, or pip install -c envs/cpu.txt -e '.[study]'"
-SETUP = (
-    "; it takes some minutes and 3 GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also "
-    "says what data, programs and GPUs there are"
-)
 
-RAR = b"Rar!"
 _WIDTH, _INDENT, _MARKS = 110, 15, {MISSING: "! ", NOTE: "- "}
 
 
@@ -107,7 +101,11 @@ def packages() -> Iterator[Finding]:
     python = platform.python_version()
     if find_spec("packaging") is None:
         # It reads the versions of all others.
-        text = f"the packages of the study are not installed for Python {python}: {REMEDY}{SETUP}"
+        text = (
+            f"the packages of the study are not installed for Python {python}: {REMEDY}; it takes some minutes and 3 "
+            "GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also says what data, "
+            "programs and GPUs there are"
+        )
         yield Finding("packages", text, MISSING)
         return
     from packaging.requirements import Requirement
@@ -124,24 +122,17 @@ def packages() -> Iterator[Finding]:
         if requirement.name == project["name"]:
             # Its own extras are replaced by what they require.
             waiting += [text for name in sorted(requirement.extras) for text in extras[name]]
-        elif (has := installed_version(requirement.name)) is None:
+            continue
+        try:
+            has = found[requirement.name] = version(requirement.name)
+        except PackageNotFoundError:
             lacking.append(str(requirement))
         else:
-            found[requirement.name] = has
             lacking += [] if requirement.specifier.contains(has, prereleases=True) else [f"{requirement}, not {has}"]
     if lacking:
         yield Finding("packages", f"not installed: {', '.join(dict.fromkeys(lacking))}: {REMEDY}", MISSING)
     shown = ", ".join(f"{name} {has}" for name, has in found.items())
     yield Finding("packages", f"Python {python}; {shown or 'none of the study'}")
-
-
-@cache
-def installed_version(name: str) -> str | None:
-    """Return the version of an installed package; None if there is none."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def data_sets(study: "Study") -> Iterator[Finding]:
@@ -159,7 +150,7 @@ def data_sets(study: "Study") -> Iterator[Finding]:
         is_rar = place.endswith(".rar")
         if Path(place).is_file():
             with Path(place).open("rb") as file:
-                is_rar = file.read(len(RAR)) == RAR
+                is_rar = file.read(4) == b"Rar!"
         rar_sources += [source] if is_rar else []
     if study.generated:
         yield Finding("data", f"{', '.join(study.generated)}: generated, no file is needed")

@@ -139,6 +139,9 @@ def test_one_of_several_files_has_to_be_named_and_an_archive_to_be_unpacked(tmp_
         archive.writestr("x.csv", rated())
     message = told("new", str(tmp_path / "x.zip"), "--out", str(tmp_path / "yours.yaml"), status=2)
     assert "x.zip: it is an archive: unpack it, and give the folder" in message
+    path = placed(tmp_path / "z", dict.fromkeys(("train.csv", "test.csv"), rated(rating=counts)))
+    message = told("new", str(path), "--out", str(tmp_path / "yours.yaml"), status=2)
+    assert re.search(f"z/train.csv: .*{NOT_COUNTS}", message)
 
 
 def test_parts_in_a_folder_and_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None:
@@ -241,7 +244,7 @@ REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "an empty user": ("x.csv", rated(user=lambda user: user or ""), [], "invalid value ''; expected rows of 3 columns"),
     "an empty rating": ("x.csv", rated(rating=lambda row: row % 5 or ""), [], "invalid value ''"),
     "a rating twice": ("x.csv", rated() + "1,1,5\n", [], "user 1 rates item 1 more than once"),
-    "no ratings": ("x.csv", "user,item,rating\n", [], "x.csv: the column 'rating' has no values"),
+    "no ratings": ("x.csv", "user,item,rating\n", [], "no finite numbers in the column 'rating'"),
     "no pairs": ("x.csv", "user,item\n", [], "x.csv: there are no rows; expected a row for each pair"),
     "no finite rating": ("x.csv", "user,item,rating\n1,2,nan\n", [], "no finite numbers in the column 'rating'"),
     "fractions of labels": ("x.csv", judged(lambda row: row % 3 / 2), [], "found relevance 0.5.* as 0, 1 and 2"),

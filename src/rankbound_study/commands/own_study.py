@@ -46,12 +46,6 @@ WHOLE, PACKED = 2**23, 2**20
 ROWS = 1000
 """Rows of a large table in parquet that are converted."""
 
-TEMPLATE = "new_study.yaml.j2"
-"""The text of a configuration."""
-
-BINARY = ("AP", "nRBP", "RR")
-"""Losses that count every label above 0 as relevant."""
-
 FEW_TOPICS = 6
 """With fewer pairs, no sign test is significant at 5 %: 2 / 2^5 > 0.05."""
 
@@ -93,14 +87,13 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
     try:
         found = inspect(path, Said(**said))
         _print_plan(path, f"{found.description['format']}, {found.kind}", [*found.plan, *found.notes])
-        relevance = relevance_of(found, said["threshold"])
+        least, fewest = relevance_of(found, said["threshold"])
     except UnclearError as error:
         if error.plan:
             _print_plan(path, "not clear", error.plan)
         raise
     name = study_name(name or path.resolve().name.partition(".")[0])
-    text = _configuration(name, out, found, **relevance)
-    least = relevance["threshold"]
+    text = _configuration(name, out, found, least, fewest)
     what = "label" if found.kind == "lists" else "rating"
     relevant = "labels are grades of relevance" if least is None else f"relevant: a {what} of at least {least:g}"
     print(f"  {relevant}", flush=True)
@@ -119,32 +112,25 @@ def study_name(text: str) -> str:
     return f"my-{name}" if name in known_sets() or name.startswith("synthetic") else name
 
 
-def _configuration(
-    name: str, out: Path, found: Inspected, *, threshold: float | None = None, min_relevant: int = 0
-) -> str:
-    """Return the text of a configuration for a data set, with what was found in its files as comments.
-
-    Without a `threshold`, the labels of lists are their relevance.
-    """
-    described, kind = DescriptionKeys.model_validate(found.description), found.kind
-    is_lists = kind == "lists"
-    is_graded = is_lists and threshold is None
+def _configuration(name: str, out: Path, found: Inspected, threshold: float | None, min_relevant: int) -> str:
+    """Return the text of a configuration for a data set, with what was found in its files as comments."""
+    described, is_lists, is_graded = found.description, found.kind == "lists", threshold is None
     reading = GRADED if threshold is None else repr(float(threshold)).removesuffix(".0")
     # Distributions are tabulated for binary relevance.
     boundings = [name for name in BOUNDINGS if not (is_graded and needs_distributions(name))]
-    block = yaml.safe_dump(dict(found.description), sort_keys=False, default_flow_style=None, width=100)
+    block = yaml.safe_dump(described, sort_keys=False, default_flow_style=None, width=100)
     source = [*(f"# {note[0].upper()}{note[1:]}." for note in found.notes), *block.splitlines()]
     few = [f"{label:g}" for label in found.labels]
     environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
-    template = environment.from_string(Path(__file__).with_name(TEMPLATE).read_text("utf-8"))
+    template = environment.from_string(Path(__file__).with_name("new_study.yaml.j2").read_text("utf-8"))
     return template.render(
         file=out,
         name=name,
-        kind=kind,
+        kind=found.kind,
         lists=is_lists,
         losses=", ".join(LOSSES),
         boundings=", ".join(boundings),
-        folds=", ".join(map(str, range(1, described.n_folds + 1))),
+        folds=", ".join(map(str, range(1, DescriptionKeys.model_validate(described).n_folds + 1))),
         baseline=BEST_FEATURE if is_lists else POPULARITY,
         instances=f"{name}-{GRADED if is_graded else f'label{reading}'}" if is_lists else f"{name}-nsr1",
         source="\n".join(f"      {line}" for line in source),
@@ -170,7 +156,7 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
     problems: list[str] = []
     for name in study.converted:
         described = study.described(name)
-        if described.path is None:
+        if (path := described.path) is None:
             continue
         with TemporaryDirectory(prefix="rankbound-") as folder:
             try:
@@ -180,9 +166,8 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
                 key = (study.sources[name].kind, name, "source")
                 place = f"{ConfigLines(config_files).locate(key)}{'.'.join(key)}: " if config_files else ""
                 # Temporary files are those of what was made from the path.
-                text = str(error).replace(f"{folder}/raw/{Path(described.path).name}", described.path)
-                text = text.replace(f"{folder}/raw", described.path)
-                problems.append(place + re.sub(rf"{re.escape(folder)}/\w+\.parquet", described.path, text))
+                made = rf"{re.escape(folder)}/(?:raw(?:/{re.escape(Path(path).name)})?|\w+\.parquet)"
+                problems.append(place + path.join(re.split(made, str(error))))
     if problems:
         several = "several data sets cannot be used:\n  " if len(problems) > 1 else ""
         raise ConfigError(several + "\n  ".join(problems))
@@ -207,10 +192,10 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
     for instances in (one for one in study.instances.values() if one.source == name):
         sample(name, data, folds, out, as_json(instances.options))
         made = read_instances(out)
-        # Some losses count every grade above 0 as relevant: training lists need others, too.
+        # AP, nRBP and RR count every grade above 0 as relevant: training lists need others, too.
         used = set(study.config.losses) if instances.name in study.bounded_instances else set()
         used |= {loss for variant in study.variants if instances.name in variant.datasets for loss in variant.losses}
-        losses = sorted(used & set(BINARY))
+        losses = sorted(used & {"AP", "nRBP", "RR"})
         for fold in made.folds if losses else ():
             part = made.split(fold, "train")
             if not ((part.positives > 0) & (part.positives < part.sizes)).any():

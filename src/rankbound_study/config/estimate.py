@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankbound_study.config.data_sets import FULL, SYNTHETIC, SampledName
-from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.data import ImageKeys
 from rankbound_study.config.sections.description import own_files
 from rankbound_study.config.sections.training import ConvolutionKeys, MatrixFactorizationKeys, PenalisedKeys, TreeKeys
@@ -60,14 +59,15 @@ BYTES = {
     "line": 25,  # text with a rating
     "rating": 90,  # its conversion
     "features": 2e9,  # VGG16 and some pictures
+    # Of one value of one picture, beside the byte that it is: a network takes its batches out of the bytes.
+    "pixel of trees": 5,
+    "pixel of penalised models": 11,
 }
 BYTES_OF_A_CONVERSION = {"interactions": 0.15e9, "lists": 0.3e9, "images": 0.6e9}
 """Memory of the conversion of data of a kind; lists and pictures are read piece by piece."""
 
-BYTES_OF_A_VALUE = {"lists": 12}  # one feature of one item, as read, scaled, and in the lists of a part
-
-BYTES_OF_A_PIXEL = {"trees": 5, "penalised": 11, "network": 0}
-"""Of one value of one picture, beside the byte that it is: a network takes its batches out of the bytes."""
+BYTES_OF_A_VALUE = {"interactions": 0, "lists": 12, "images": 1}
+"""Of one feature of one item: of lists, as read, scaled, and in the lists of a part."""
 
 OPERATIONS, PER_WEIGHT = 60e9, 6
 """Floating-point operations per second in products of matrices, and those per weight and item: a product and a sum,
@@ -127,37 +127,6 @@ def sizes_of(study: Study, source: str, features: str | None = None) -> Sizes:
     return Sizes(topics, rows or ITEMS * topics, described.features or width)
 
 
-def _cost_of_method(job: Job, sizes: Sizes, trainings: int) -> tuple[float, float]:
-    """Return the processor time in seconds and the memory in bytes of a method, without what every job takes."""
-    model, settings, kind = job.request.model, job.request.settings, job.instances.kind
-    items = 2 * sizes.topics if kind == "images" else sizes.rows  # a list is a pair of pictures
-    width = min(settings.features or sizes.width, sizes.width)
-    family = "trees" if isinstance(model, TreeKeys) else "penalised" if isinstance(model, PenalisedKeys) else "network"
-    held: float = BYTES_OF_A_VALUE.get(kind, 0) * sizes.rows * sizes.width
-    if kind == "images":
-        held = sizes.rows * (sizes.width + BYTES_OF_A_PIXEL[family] * width)
-    if isinstance(model, TreeKeys):
-        visits = items * width * (model.feature_share or 1.0)
-        of_rounds = model.rounds * (SECONDS["tree"] + visits * SECONDS["visit"])
-        return trainings * (of_rounds + items * width * SECONDS["bin"]), held
-    if isinstance(model, PenalisedKeys):
-        # Products of the items' features, as many as the smaller side has, for all penalties.
-        times = LASSO if model.name == "lasso" else 1
-        return trainings * times * 2.0 * items * width * min(items, width) / OPERATIONS, held
-    batches = settings.batches or "lists"
-    drawn = {"lists": sizes.topics, "items": items, "pairs": settings.pairs or sizes.topics}[batches]
-    read = 2 * drawn if batches == "pairs" else items
-    weights = _weights(model, width)
-    time, memory = (CNN["time"], CNN["memory"]) if isinstance(model, ConvolutionKeys) else (weights, weights)
-    of_epoch = read * PER_WEIGHT * time / OPERATIONS + drawn / (settings.batch_size or 1) * SECONDS["batch"]
-    return trainings * (settings.epochs or 0) * of_epoch, held + BYTES["weight"] * memory
-
-
-def _weights(model: Keys, inputs: int) -> int:
-    """Return the number of weights of fully connected layers, biases left out."""
-    return sum(a * b for a, b in pairwise([inputs, *(getattr(model, "hidden", None) or ()), 1]))
-
-
 class Estimate(NamedTuple):
     """Processor time in seconds of all trainings, and the memory of the largest step in gigabytes, with its name."""
 
@@ -190,18 +159,37 @@ def estimated(study: Study, jobs: Iterable[Job]) -> Estimate:
 
 def _of_job(study: Study, job: Job) -> tuple[str, float, float]:
     """Return the name of a job, its processor time in seconds, and its memory in bytes."""
-    instances, model = job.instances, job.request.model
+    instances, model, settings = job.instances, job.request.model, job.request.settings
     sizes = sizes_of(study, instances.source, instances.features)
     trainings = job.request.count_trainings(study.repeats_of(instances.source))
-    if job.comparison:
-        seconds, held = _cost_of_method(job, sizes, trainings)
-        return f"{job.model} of {instances.name}", SECONDS["job"] + seconds, BYTES["job"] + held
-    epochs = model.rounds if isinstance(model, TreeKeys) else job.request.settings.epochs or 0
-    longer = WHOLE if FULL in SampledName.of(instances.data_set.dataset).sampling else 1
-    seconds = trainings * epochs * sizes.topics * SECONDS["list"] * longer
-    weights = _weights(model, sizes.width)
-    if isinstance(model, MatrixFactorizationKeys):
-        weights = model.factors * (sizes.topics + CATALOGUE)
-    held = BYTES_OF_A_VALUE.get(instances.kind, 0) * sizes.rows * sizes.width
-    held += min(trainings, TOGETHER) * weights * BYTES["weight"]
-    return f"a training of {instances.name}", SECONDS["job"] + seconds, BYTES["job"] + held
+    epochs = model.rounds if isinstance(model, TreeKeys) else settings.epochs or 0
+    is_images = instances.kind == "images"
+    items = 2 * sizes.topics if is_images else sizes.rows  # a list is a pair of pictures
+    width = min(settings.features or sizes.width, sizes.width)
+    values, pixels = items * width, sizes.rows * width if is_images else 0
+    weights = sum(a * b for a, b in pairwise([width, *(getattr(model, "hidden", None) or ()), 1]))
+    held = float(sizes.rows * sizes.width * BYTES_OF_A_VALUE[instances.kind])
+    if not job.comparison:
+        longer = WHOLE if FULL in SampledName.of(instances.data_set.dataset).sampling else 1
+        seconds = epochs * sizes.topics * SECONDS["list"] * longer
+        if isinstance(model, MatrixFactorizationKeys):
+            weights = model.factors * (sizes.topics + CATALOGUE)
+        held += min(trainings, TOGETHER) * weights * BYTES["weight"]
+    elif isinstance(model, TreeKeys):
+        of_round = SECONDS["tree"] + values * (model.feature_share or 1.0) * SECONDS["visit"]
+        seconds = epochs * of_round + values * SECONDS["bin"]
+        held += pixels * BYTES["pixel of trees"]
+    elif isinstance(model, PenalisedKeys):
+        # Products of the items' features, as many as the smaller side has, for all penalties.
+        seconds = (LASSO if model.name == "lasso" else 1) * 2.0 * values * min(items, width) / OPERATIONS
+        held += pixels * BYTES["pixel of penalised models"]
+    else:
+        batches = settings.batches or "lists"
+        drawn = {"lists": sizes.topics, "items": items, "pairs": settings.pairs or sizes.topics}[batches]
+        read = 2 * drawn if batches == "pairs" else items
+        time, memory = (CNN["time"], CNN["memory"]) if isinstance(model, ConvolutionKeys) else (weights, weights)
+        steps = drawn / (settings.batch_size or 1)
+        seconds = epochs * (read * PER_WEIGHT * time / OPERATIONS + steps * SECONDS["batch"])
+        held += BYTES["weight"] * memory
+    name = f"{job.model} of {instances.name}" if job.comparison else f"a training of {instances.name}"
+    return name, SECONDS["job"] + trainings * seconds, BYTES["job"] + held

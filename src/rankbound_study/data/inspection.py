@@ -7,14 +7,13 @@ would change results without a word.
 import math
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from rankbound.errors import ConfigError, DataError
+from rankbound.errors import ConfigError
 from rankbound.io.letor import LARGEST_LABEL
 from rankbound.texts import LONGEST_VALUE, is_number, quantity, shortened
 from rankbound_study.config.sections.description import DescriptionKeys
@@ -24,7 +23,6 @@ from rankbound_study.data.table_layout import (
     PARTS,
     Inspected,
     Said,
-    UnclearError,
     beginning_of,
     look_at_table,
     upper_quarter,
@@ -67,8 +65,8 @@ def inspect(path: Path, said: Said | None = None) -> Inspected:
     return found
 
 
-def relevance_of(found: Inspected, text: str | None) -> dict[str, Any]:
-    """Decide what is relevant.
+def relevance_of(found: Inspected, text: str | None) -> tuple[float | None, int]:
+    """Return the smallest relevant label or rating (None: labels are grades), and the fewest relevant items of users.
 
     Args:
         found: what the files are.
@@ -76,16 +74,10 @@ def relevance_of(found: Inspected, text: str | None) -> dict[str, Any]:
             `any`: every pair of a user and an item is relevant; None: labels are grades, and of ratings the upper
             quarter of their range is relevant.
 
-    Returns:
-        The arguments `threshold` and `min_relevant` of what writes the configuration.
-
     Raises:
-        UnclearError: numbers that may be counts or ratings, or several rows of a pair, with the flags that say which.
         ConfigError: a threshold beyond all labels, or one that is none of lists.
     """
     path, labels = found.description["path"], found.labels
-    if found.doubts:
-        raise UnclearError("; ".join(f"{path}: {doubt}" for doubt in found.doubts))
     threshold = _threshold(found, text)
     if found.kind == "lists":
         if text == ANY:
@@ -101,7 +93,7 @@ def relevance_of(found: Inspected, text: str | None) -> dict[str, Any]:
                 "0 on, because AP and nRBP count every label above 0"
             )
         is_binary = len(labels) <= 2 and 0.0 in labels
-        return {"threshold": 1 if threshold is None and is_binary else threshold}
+        return 1.0 if threshold is None and is_binary else threshold, 0
     if threshold is None:
         threshold = upper_quarter(labels) if "rating" in found.description["columns"] else 1.0
     if threshold > labels[-1] and found.whole:
@@ -113,7 +105,7 @@ def relevance_of(found: Inspected, text: str | None) -> dict[str, Any]:
         counts = found.rated.filter(pl.col("rating") >= threshold).group_by("topic").len()["len"]
         # Fewer if less than half of all users have as many.
         fewest = MOST_RELEVANT if (counts >= MOST_RELEVANT).sum() * 2 >= len(counts) > 0 else FEWEST_RELEVANT
-    return {"threshold": threshold, "min_relevant": fewest}
+    return threshold, fewest
 
 
 def _threshold(found: Inspected, text: str | None) -> float | None:
@@ -148,10 +140,9 @@ def _folder(path: Path, said: Said) -> Inspected:
         is_letor = all(_is_letor(path / file) for file in wanted)
         if is_letor or all(f"{file}{GROUPS}" in files for file in wanted):
             return _of_text(first, {"format": "letor" if is_letor else "lightgbm", **lists})
-        with suppress(ConfigError, DataError):
-            table = look_at_table(first, said)
-            kept = {key: value for key, value in table.description.items() if key not in ("path", "random_parts")}
-            return replace(table, description={**kept, **lists}, whole=False)
+        table = look_at_table(first, said)
+        kept = {key: value for key, value in table.description.items() if key != "random_parts"}
+        return replace(table, description=kept | lists, whole=False)
     # Files of disjoint queries whose names end in numbers.
     parts = [file for file in files if _PART.fullmatch(file) and _is_letor(path / file)]
     parts.sort(key=lambda file: int(_DIGITS.findall(file)[0]))

@@ -93,7 +93,6 @@ class Inspected:
         notes: what the user should know of it.
         whole: the whole of the only file was read.
         rated: the users (`topic`) and their ratings (`rating`) in that part, a row per pair.
-        doubts: what may have two meanings, with the flags that say which.
         plan: how the files are read, line by line.
     """
 
@@ -102,7 +101,6 @@ class Inspected:
     notes: list[str] = field(default_factory=list)
     whole: bool = False
     rated: Any = None
-    doubts: Sequence[str] = ()
     plan: Sequence[str] = ()
 
     @property
@@ -209,7 +207,7 @@ class _Look:
             return True
         if flags:
             return not all(map(is_number, flags))
-        raise self._unclear(
+        raise self.unclear(
             f"the first line, {shortened(', '.join(first), LONGEST_VALUE)!r}, may name the columns or be data: --topic "
             "NAME and --item NAME if it names them; --topic 1 --item 2, numbers of columns, if it is data",
             [f"line {number}: {', '.join(fields)}" for number, fields in enumerate((first, second), start=1)],
@@ -227,7 +225,7 @@ class _Look:
             else:
                 shown = shortened(", ".join(columns), LONGEST_VALUE)
                 expected = f"expected one of {shown}, or a number from 1"
-                raise self._unclear(f"--{role} {value}: there is no such column; {expected}")
+                raise self.unclear(f"--{role} {value}: there is no such column; {expected}")
         if not self.named:
             return flags or self._usual_order()
         taken, roles, chosen = set(flags.values()), dict(flags), "relevance" in flags
@@ -249,7 +247,7 @@ class _Look:
         if not doubts and {"rating", "count"} <= set(roles) and "relevance" not in roles:
             doubts = [f"--relevance {roles['rating']} or --relevance {roles['count']}"]
         if doubts:
-            raise self._unclear(f"several columns may be one thing. Say which: {'; '.join(doubts)}")
+            raise self.unclear(f"several columns may be one thing. Say which: {'; '.join(doubts)}")
         return roles
 
     def _usual_order(self) -> dict[str, str]:
@@ -257,13 +255,13 @@ class _Look:
         width = self.texts.width
         numeric = [bool(is_number(value or "")) for value in self.texts.row(0)]
         if not (width == 2 or (width in (3, 4) and all(numeric[2:]))):
-            raise self._unclear(
+            raise self.unclear(
                 f"found {width} columns without names, expected user, item, rating and perhaps a time. Say which are "
                 "which, by number: --topic N --item N --relevance N (or --threshold any), and --timestamp N if there "
                 "are times"
             )
         if width == 3 and self.frame["3"].dtype.is_numeric() and (self.frame["3"] >= FIRST_TIME).all():
-            raise self._unclear(
+            raise self.unclear(
                 "the third column may have times or counts. Say which: --topic 1 --item 2 --timestamp 3 --threshold "
                 "any, or --topic 1 --item 2 --relevance 3"
             )
@@ -279,53 +277,46 @@ class _Look:
 
     def format_of(self, roles: Mapping[str, str]) -> str:
         """Return whether it is a table of judged items or ratings; UnclearError if it may be both, or neither."""
-        relevance = roles.get("relevance")
+        relevance = roles.get("relevance", "")
         by_name = separator_of(self.path)
         delimited = self.named and self.layout.get("separator") == by_name
         can_be_table = delimited or self.path.suffix == ".parquet"
-        if self.said.format == TABLE and not can_be_table:
-            raise self._unclear(
-                f"--format table: expected a line of names and columns separated by {by_name!r}, as in .csv"
-            )
         features = self.features(roles)[0] if self.named and relevance else []
-        usual = relevance is not None and _is_named(relevance, "relevance")
+        usual = _is_named(relevance, "relevance")
         # Of judged items, neither is read.
         of_ratings = self.said.timestamp is not None or self.said.repeats is not None
         chosen = self.said.format or (RATINGS if of_ratings and "item" in roles else None)
-        if chosen is None:
-            if relevance is None or ("item" in roles and not (features and (can_be_table or usual))):
-                chosen = RATINGS
-            elif usual and not can_be_table:
-                raise self._unclear(
-                    f"judged items are separated by {by_name!r} (.tsv: tabs): write the file so, or, if users and "
-                    "items are all that is to be read, --format ratings"
+        if chosen is None and (not relevance or ("item" in roles and not (features and (can_be_table or usual)))):
+            chosen = RATINGS
+        elif chosen is None:
+            two = not usual and not any(_is_named(relevance, role) for role in ("rating", "count"))
+            two |= usual and features == [roles.get("rating")] and _is_named(roles.get("topic", ""), "topic", _USERS)
+            if two and "item" in roles:
+                shown = shortened(", ".join(features), LONGEST_VALUE)
+                raise self.unclear(
+                    f"these may be judged items with the features {shown}, or ratings, of which other columns are "
+                    "not read. Say which: --format table or --format ratings"
                 )
-            else:
-                two = not usual and not any(_is_named(relevance, role) for role in ("rating", "count"))
-                two |= (
-                    usual and features == [roles.get("rating")] and _is_named(roles.get("topic", ""), "topic", _USERS)
-                )
-                if two and "item" in roles:
-                    shown = shortened(", ".join(features), LONGEST_VALUE)
-                    raise self._unclear(
-                        f"these may be judged items with the features {shown}, or ratings, of which other columns are "
-                        "not read. Say which: --format table or --format ratings"
-                    )
-                chosen = TABLE if usual or "item" not in roles else RATINGS
+            chosen = TABLE if usual or "item" not in roles else RATINGS
+        if chosen == TABLE and not can_be_table:
+            raise self.unclear(
+                f"judged items have a line of names, and columns separated by {by_name!r} (.tsv: tabs): write the file "
+                "so, or, if users and items are all that is to be read, --format ratings"
+            )
         expected = {"topic": "a topic (such as query)", "item": "an item", "relevance": "relevance (such as clicked)"}
         required = ("topic", "relevance") if chosen == TABLE else ("topic", "item")
         if lacking := [f"{expected[role]}: --{role} COLUMN" for role in required if role not in roles]:
             columns = shortened(", ".join(self.texts.columns), LONGEST_VALUE)
-            raise self._unclear(f"found the columns {columns}; expected {'; '.join(lacking)}")
+            raise self.unclear(f"found the columns {columns}; expected {'; '.join(lacking)}")
         if chosen == TABLE and of_ratings:
-            raise self._unclear(
+            raise self.unclear(
                 "--timestamp and --repeats are for ratings, but these are judged items (--format ratings)"
             )
         # Beside pairs and times, a column may be a rating.
         others = [name for name in self.texts.columns if name not in roles.values() and not has_no_name(name)]
         rated = {"relevance", "rating", "count"} & set(roles)
         if chosen == RATINGS and not rated and others and self.said.threshold != ANY:
-            raise self._unclear(
+            raise self.unclear(
                 f"one of the columns {shortened(', '.join(others), LONGEST_VALUE)} may hold the relevance. Say which: "
                 "--relevance COLUMN; or --threshold any if every pair of a user and an item is relevant"
             )
@@ -352,13 +343,11 @@ class _Look:
         """Return the numbers of a column, or the places of its words among the labels.
 
         Raises:
-            ConfigError: it has no numbers, or some words among them.
+            ConfigError: it has words among numbers.
             UnclearError: words whose order is not known.
         """
         texts, where = self.texts[column], f"{self.path}: the column {column!r}"
         known = texts.drop_nulls()
-        if known.is_empty():
-            raise ConfigError(f"{where} has no values; expected numbers")
         if self.said.labels:
             labels = list(self.said.labels)
             self.notes.append(f"labels are {', '.join(f'{word} = {grade}' for grade, word in enumerate(labels))}")
@@ -366,21 +355,19 @@ class _Look:
             if len(unknown):
                 raise ConfigError(f"{where} holds {unknown[0]!r}, which is none of --labels {','.join(labels)}")
             return texts.replace_strict(labels, range(len(labels)), return_dtype=pl.Float64)
-        numbers = known.cast(pl.Float64, strict=False)
-        if numbers.null_count() == len(known) and notations(known) != {"texts"}:
+        others = known.filter(known.cast(pl.Float64, strict=False).is_null())
+        if len(others) == len(known) > 0 and notations(known) != {"texts"}:
             words = known.unique(maintain_order=True).to_list()
-            raise self._unclear(
+            raise self.unclear(
                 f"the column {column!r} holds {shortened(', '.join(words), LONGEST_VALUE)!r}, expected numbers. Say "
                 f"which order words have, from the least relevant on: --labels {','.join(words[:4])} (say); or name "
                 "another column: --relevance COLUMN"
             )
-        if numbers.null_count():
-            raise ConfigError(
-                f"{where} holds {known.filter(numbers.is_null())[0]!r}, expected numbers, with a decimal point"
-            )
+        if len(others):
+            raise ConfigError(f"{where} holds {others[0]!r}, expected numbers, with a decimal point")
         return texts.cast(pl.Float64)
 
-    def _unclear(self, message: str, rows: Sequence[str] | None = None) -> UnclearError:
+    def unclear(self, message: str, rows: Sequence[str] | None = None) -> UnclearError:
         """Return the error, with how it is read so far as its plan."""
         if rows is None:
             rows = self.plan({f"{name!r}:": name for name in self.texts.columns})
@@ -405,7 +392,7 @@ def _judged(look: _Look, roles: Mapping[str, str]) -> Inspected:
 
 def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
     """Return the description of ratings."""
-    said, unread, doubts = look.said, list[str](), list[str]()
+    said, unread = look.said, list[str]()
     rating = next((roles[role] for role in ("relevance", "rating", "count") if role in roles), None)
     if rating is not None and said.threshold == ANY:
         unread.append(f"the column {rating!r} is not read: every pair of a user and an item is relevant")
@@ -434,24 +421,23 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
     twice, repeats = pairs.is_duplicated(), said.repeats
     if twice.any() and repeats is None and rating is not None:
         user, item = pairs.filter(twice).row(0)
-        doubts.append(
+        raise look.unclear(
             f"user {user} rates item {item} more than once, and {int(twice.sum()):,} of {len(pairs):,} rows have the "
             f"user and the item of others. Say which rating counts: --repeats {' or --repeats '.join(REPEATS)} (last: "
             "by time, if there are times)"
         )
-    elif twice.any() and repeats is None:
+    if twice.any() and repeats is None:
         repeats = SUM
         unread.append("rows with the same user and item are one pair, whose rating is their number")
     if repeats is not None:
         described["repeats"] = repeats
-        several = pl.col("rating")
-        merged = {LAST: several.last(), HIGHEST: several.max(), SUM: several.sum()}[repeats]
+        merged = {LAST: pl.last("rating"), HIGHEST: pl.max("rating"), SUM: pl.sum("rating")}[repeats]
         rated = rated.group_by("topic", "item", maintain_order=True).agg(merged)
     if not (labels := _finite(rated["rating"])):
         what = "rows" if rating is None else f"finite numbers in the column {rating!r}"
         raise ConfigError(f"{look.path}: there are no {what}; expected a row for each pair of a user and an item")
     if rating is not None and said.labels is None and said.threshold is None:
-        doubts += _doubt_of_counts(rated["rating"], labels, rating)
+        _refuse_counts(look, rated["rating"], labels, rating)
     values = ""
     if len(labels) > 1:
         median: Any = rated["rating"].median()
@@ -460,24 +446,24 @@ def _ratings(look: _Look, roles: Mapping[str, str]) -> Inspected:
     plan = look.plan(columns, f": {quantity(users, 'user')}, {quantity(items, 'item')}{values}")
     described["columns"] = columns
     notes = [*look.notes, *(_taken(columns) if look.named or said.topic else []), *unread]
-    return Inspected(described, labels, notes, look.whole, rated.select("topic", "rating"), doubts, plan)
+    return Inspected(described, labels, notes, look.whole, rated.select("topic", "rating"), plan)
 
 
-def _doubt_of_counts(ratings: Any, labels: Sequence[float], name: str) -> list[str]:
-    """Say why the numbers of a column may be counts (of plays, purchases, hours) and no ratings, if they may be.
+def _refuse_counts(look: _Look, ratings: Any, labels: Sequence[float], name: str) -> None:
+    """Raise UnclearError if the numbers of a column may be counts (of plays, purchases, hours) and no ratings.
 
     Ratings have a scale, whose upper quarter is used; counts are skewed, so that hardly any lies there. Where most
     are 0, that may be the lowest rating, or say that there is none.
     """
     if len(labels) < 2:
-        return []
+        return
     zeros, median = float((ratings == 0).mean()), ratings.median()
     top = (ratings >= upper_quarter(labels)).mean()
     on_a_scale = labels[-1] <= LARGEST_RATING and (len(labels) <= FEW_RATINGS or top >= FEWEST_AT_TOP)
     if labels[0] == 0 and len(labels) > 2 and zeros > MOST_ZEROS:
         why = f"{zeros:.0%} of the column {name!r} are 0, which may be the lowest rating, or say that there is none"
     elif on_a_scale and not _is_named(name, "count"):
-        return []
+        return
     else:
         why = (
             f"the column {name!r} holds {labels[0]:,g} to {labels[-1]:,g}, median {median:,g}, and "
@@ -485,11 +471,11 @@ def _doubt_of_counts(ratings: Any, labels: Sequence[float], name: str) -> list[s
             "hours) or ratings on a scale"
         )
     example = f"{median:g}" if f"{median:g}" != "0" else "1"
-    return [
+    raise look.unclear(
         f"{why}. Say which: --threshold any if every pair of a user and an item is relevant, whatever its number; "
         f"--threshold {example} (say) if it is relevant from that count or rating on, and irrelevant below; "
         "--threshold q0.8 if the upper fifth is relevant"
-    ]
+    )
 
 
 def upper_quarter(labels: Sequence[float]) -> float:

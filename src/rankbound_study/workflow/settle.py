@@ -19,12 +19,7 @@ from rankbound_study.provenance.checksums import MANIFEST
 from rankbound_study.provenance.manifest import restore_records
 
 LOCK = "dvc.lock"
-SHOWN = 10
-"""Number of differing files that are named; further ones are counted."""
-
-_TAIL = 15
-"""Number of lines shown of what a failed snakemake printed."""
-
+SHOWN, _TAIL = 10, 15  # differing files that are named, and last lines of what a failed snakemake printed
 _PAPER, _RAW, _LICENSED = "paper", "raw", "licensed"
 _RAW_REASON = "another archive with the same content is accepted only if snakemake made data/ from it"
 
