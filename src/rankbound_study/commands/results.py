@@ -105,6 +105,7 @@ def evidence(results: Path, instances: list[Path], titles: str, out: Path, optio
 
 def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_effect: list[str], name: str) -> None:
     """Make the paper, its tables, its figures and the verdicts from released evidence."""
+    from dataclasses import replace
     from tempfile import TemporaryDirectory
 
     from tqdm import tqdm
@@ -134,13 +135,15 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
         released = unpack(evidence, Path(unpacked))
         use_titles(released.titles)
         for part in tqdm(paper.TABLES, unit="table", disable=None):
-            options = released.options_for(tables.table_specs()[part].options)
+            taken = tables.table_specs()[part].options
+            options = {key: value for key, value in released.options.items() if key in taken}
             tables.make(part, released.files, options).write(folder, part)
         table = released.decided()
         TableFiles(table, of_claims.texts(table)).write(folder, verdicts.NAME)
+        law, of_effects = (tuple(sorted(folder.glob(f"table_{kind}*.csv"))) for kind in ("law", "effects"))
+        files = replace(released.files, law=law, effects=of_effects)
         for part in tqdm(paper.FIGURES, unit="figure", disable=None):
-            figure = draw(part, released.files_with_tables(folder), {})
-            style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
+            style.save(draw(part, files, {}), [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
     content = paper.paper(out_dir, elsewhere=elsewhere)
     render.write_html(content, out_dir, out_dir / f"{name}.html")
     render.write_pdf(content, out_dir, out_dir / f"{name}.pdf")
@@ -187,11 +190,8 @@ def compare(a_file: Path, b_file: Path | None, metrics: list[str], a: list[str],
     from rankbound.commands.runs import print_report
     from rankbound_study.results.compare_runs import compare_runs, parse_choice
 
-    choices = parse_choice(_selected(flags), "flag"), parse_choice(a, "--a"), parse_choice(b, "--b")
-    print_report(
-        argparse.Namespace(**flags),
-        lambda settings: compare_runs((a_file, b_file or a_file), *choices, metrics, settings),
-    )
+    files, choices = (a_file, b_file or a_file), (_selected(flags), parse_choice(a, "--a"), parse_choice(b, "--b"))
+    print_report(argparse.Namespace(**flags), lambda settings: compare_runs(files, *choices, metrics, settings))
 
 
 def crate(results: Path, out_dir: Path, **_: Any) -> None:
@@ -216,8 +216,7 @@ def export(results: Path, out_dir: Path, data: Path, space: str | None, **flags:
         raise ConfigError(f"--space {space!r}: expected one or more characters without white space, such as _")
     with needs_extra("statistics"):
         from rankbound_study.export import trec_folder
-        from rankbound_study.results.compare_runs import parse_choice
-    index, gaps = trec_folder.export(results, data, out_dir, parse_choice(_selected(flags), "flag"), space)
+    index, gaps = trec_folder.export(results, data, out_dir, _selected(flags), space)
     metrics, differing = ", ".join(trec_folder.METRICS), int((gaps > trec_folder.TOLERANCE).sum())
     compared = f"{metrics} of all lists are those of the study's runs"
     if differing:
@@ -234,7 +233,7 @@ def export(results: Path, out_dir: Path, data: Path, space: str | None, **flags:
     )
 
 
-def _selected(flags: dict[str, Any]) -> list[str]:
+def _selected(flags: dict[str, Any]) -> dict[str, str]:
     """Return the keys of a runs table that flags select by, with their values."""
     chosen = {name: value for name, value in flags.items() if name.startswith("key_") and value is not None}
-    return [f"{name.removeprefix('key_')}={value}" for name, value in chosen.items()]
+    return {name.removeprefix("key_"): value for name, value in chosen.items()}

@@ -106,9 +106,7 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
     for needed in ("runs", "epochs"):
         if needed in spec.needs and getattr(files, needed) is None:
             raise ConfigError(f"{name} is made from {needed}: give their table with --{needed} FILE")
-    if unknown := sorted(set(options) - set(spec.options)):
-        expected = f"only {', '.join(spec.options)}" if spec.options else "none"
-        raise ConfigError(f"{name}: found the option {unknown[0]!r}, expected {expected}")
+    spec.check_options(name, options)
     made = spec.make(name, files, **options, **spec.arguments)
     found: TableFiles = made if isinstance(made, TableFiles) else TableFiles(made)
     lay = spec.in_files or spec.layout
