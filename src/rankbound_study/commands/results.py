@@ -34,8 +34,7 @@ def claims(options: str, out_dir: Path, titles: str, name: str, theorems: Path |
     from rankbound_study.report.claims import texts
 
     _use_titles(titles)
-    chosen = {kind: value for kind, value in vars(_study_files(files)).items() if kind in Evidence.__annotations__}
-    evidence = Evidence(parse_options(options)["study"], **chosen)
+    evidence = Evidence.of(parse_options(options)["study"], _study_files(files))
     table = verdicts.frame(decide(evidence, read(theorems) if theorems else {}))
     TableFiles(table, texts(table)).write(out_dir, name)
     print(verdicts.summary(table))
@@ -105,7 +104,6 @@ def evidence(results: Path, instances: list[Path], titles: str, out: Path, optio
 
 def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_effect: list[str], name: str) -> None:
     """Make the paper, its tables, its figures and the verdicts from released evidence."""
-    from dataclasses import replace
     from tempfile import TemporaryDirectory
 
     from tqdm import tqdm
@@ -135,13 +133,11 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
         released = unpack(evidence, Path(unpacked))
         use_titles(released.titles)
         for part in tqdm(paper.TABLES, unit="table", disable=None):
-            taken = tables.table_specs()[part].options
-            options = {key: value for key, value in released.options.items() if key in taken}
+            options = released.options_for(tables.table_specs()[part].options)
             tables.make(part, released.files, options).write(folder, part)
         table = released.decided()
         TableFiles(table, of_claims.texts(table)).write(folder, verdicts.NAME)
-        law, of_effects = (tuple(sorted(folder.glob(f"table_{kind}*.csv"))) for kind in ("law", "effects"))
-        files = replace(released.files, law=law, effects=of_effects)
+        files = released.files_with_tables(folder)
         for part in tqdm(paper.FIGURES, unit="figure", disable=None):
             style.save(draw(part, files, {}), [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
     content = paper.paper(out_dir, elsewhere=elsewhere)

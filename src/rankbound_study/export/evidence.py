@@ -8,8 +8,8 @@ the pictures' ages, come with the file.
 
 import io
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -128,8 +128,7 @@ class Released:
     @property
     def evidence(self) -> Evidence:
         """The unpacked tables, for claims."""
-        files = self.files
-        return Evidence(self.options["study"], files.runs, files.epochs, files.experiments, files.experiment_epochs)
+        return Evidence.of(self.options["study"], self.files)
 
     def decided(self) -> pl.DataFrame:
         """Return the table of claims: those that are kept have their released verdicts."""
@@ -137,6 +136,15 @@ class Released:
         kept = self.claims.filter(pl.col("id").is_in(list(self.kept)))
         both = pl.concat([decided.join(kept, on="id", how="anti"), kept])
         return decided.select("id").join(both, on="id", maintain_order="left").select(decided.columns)
+
+    def options_for(self, keys: Iterable[str]) -> dict[str, str]:
+        """Return the options of a table that takes those keys."""
+        return {key: self.options[key] for key in keys if key in self.options}
+
+    def files_with_tables(self, folder: Path) -> StudyFiles:
+        """Return the files, with the tables in a folder that figures are drawn from."""
+        law, effects = (tuple(sorted(folder.glob(f"table_{kind}*.csv"))) for kind in ("law", "effects"))
+        return replace(self.files, law=law, effects=effects)
 
 
 def unpack(evidence: Path, folder: Path) -> Released:

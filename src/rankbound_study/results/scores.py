@@ -243,9 +243,7 @@ def scores_of_runs(
 
 def names_pairs(frame: pl.DataFrame) -> bool:
     """Return True if every row of the runs table is a pair whose topic names both members."""
-    if "n" not in frame.columns or frame.is_empty():
-        return False
-    return bool((frame["n"] == 2).all()) and bool((frame["topic"].str.count_matches(" ") == 1).all())
+    return len(frame) > 0 and bool((frame["n"] == 2).all() and (frame["topic"].str.count_matches(" ") == 1).all())
 
 
 def _with_variant(runs: pl.LazyFrame, study: str) -> pl.LazyFrame:
@@ -338,12 +336,9 @@ def untrained_counts(trainings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame
 
 
 def _scan(path: Path, choice: RunsChoice | None) -> pl.LazyFrame:
-    """Scan a table; the columns of a training's key that it lacks are null."""
+    """Scan the rows of a table that are of a protocol."""
     scan = scan_runs(path)
-    found = scan.collect_schema().names()
-    if choice is not None:
-        scan = scan.filter(pl.col("protocol") == choice.protocol)
-    return scan.with_columns(pl.lit(None, kind).alias(name) for name, kind in _TYPES.items() if name not in found)
+    return scan if choice is None else scan.filter(pl.col("protocol") == choice.protocol)
 
 
 def _gains(runs: pl.LazyFrame, random: Sequence[pl.LazyFrame]) -> Iterator[pl.DataFrame]:

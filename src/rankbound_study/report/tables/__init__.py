@@ -65,16 +65,11 @@ OF_EXPERIMENTS = {**OF_STUDY, "needs": ("runs", "epochs", "experiments", "experi
 """Fields of a table that is made from those and from the experiments."""
 
 
-def evidence_of(files: StudyFiles, study: str) -> Evidence:
-    """Return the evidence in the files of a study."""
-    return Evidence(study, files.runs, files.epochs, files.experiments, files.experiment_epochs)
-
-
 def of_evidence(make: Callable[[Evidence], Any]) -> Callable[..., Any]:
     """Return the function of a table that is made from the evidence of a study alone."""
 
     def made(name: str, files: StudyFiles, *, study: str = "thesis") -> Any:
-        return make(evidence_of(files, study))
+        return make(Evidence.of(study, files))
 
     return made
 
