@@ -9,8 +9,9 @@ from described_steps import run
 from recorded_study import make_study
 
 from rankbound_study.cli import main
+from rankbound_study.config.sections.base import SOURCES
 from rankbound_study.provenance import records
-from rankbound_study.provenance.records import file_here
+from rankbound_study.provenance.checksums import Checksum
 from tests.written_files import writers_keep_the_file_they_are_given
 
 __all__ = ["run", "writers_keep_the_file_they_are_given"]
@@ -21,7 +22,7 @@ def one_loaded_file() -> Iterator[None]:
     """Every recorded step says that it loaded one file, since someone may edit the package while its tests run."""
     name = "rankbound/_version.py"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "loaded_files", lambda: {name: str(file_here(name))})
+        patch.setattr(records, "loaded_files", lambda: {name: Checksum.of(SOURCES / name).sha256})
         yield
 
 

@@ -24,10 +24,11 @@ from rankbound_study.provenance.manifest import (
     known_of,
     make_manifest,
     read_manifest,
+    read_record,
     restore_records,
     write_manifest,
 )
-from rankbound_study.provenance.records import code, read_code, read_record
+from rankbound_study.provenance.records import code, read_code
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 JOB_RECORD = f"results/provenance/{RUN}.parquet.json"

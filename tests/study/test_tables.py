@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from rankbound.errors import ConfigError, DataError
+from rankbound_study import figures
 from rankbound_study.claims.evidence import certainty, holm_adjusted
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report import findings
@@ -18,6 +19,7 @@ from rankbound_study.report.findings import honest_findings
 from rankbound_study.report.tables import table_5_1
 from rankbound_study.report.tables.table_5_1 import COLUMNS, signs, signs_block
 from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.study_files import StudyFiles
 from tests.study.drawn_files import contents, run
 from tests.study.planted import BOUNDINGS, RUNS, SETS, World, settings, write_runs
 
@@ -120,11 +122,11 @@ def test_mixtures_missing_columns_and_unknown_options_are_refused(tmp_path: Path
     with pytest.raises(DataError, match="column 'AP' is missing"):
         table_5_1.table_5_1(broken, PUBLISHED)
     for options, message in (
-        ({"protocoll": "honest"}, "'protocoll' is unknown"),
+        ({"protocoll": "honest"}, "found the option 'protocoll', expected only protocol, study"),
         ({"protocol": "dishonest"}, "'dishonest' is unknown: choose one of published, honest"),
     ):
         with pytest.raises(ConfigError, match=message):
-            RunsChoice.from_options(options)
+            figures.draw("figure_5_1", StudyFiles(runs=mixed), options)
 
 
 def test_findings_and_metrics_count_what_the_table_holds(table: pl.DataFrame, tmp_path: Path) -> None:

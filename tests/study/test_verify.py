@@ -42,7 +42,9 @@ def test_reports_of_untouched_and_changed_folders(study: Path, told: Told, monke
     text = verified(told, study, "--config", "other.yaml", status=1)
     assert "config  differs in 1 key" in text
     assert "temperature: found 2.0, recorded 1.0" in text
-    monkeypatch.setattr("rankbound_study.provenance.verify.file_here", lambda path: "0" * 64)
+    (study / "rankbound").mkdir()
+    (study / "rankbound/_version.py").touch()
+    monkeypatch.setattr("rankbound_study.provenance.verify.SOURCES", study)
     changed = f"code       rankbound/_version.py: has changed since {len(STEPS) + 2} steps loaded it"
     assert changed in verified(told, study, status=0)
     verified(told, study, "--strict", status=1)

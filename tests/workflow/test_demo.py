@@ -18,7 +18,7 @@ from rankbound.bounds.base import kinds as bounds
 from rankbound_study.cli import STEPS
 from rankbound_study.config.code_digests import DATA, IGNORED, CodeDigests
 from rankbound_study.figures import figure_specs, title
-from rankbound_study.provenance.records import read_record
+from rankbound_study.provenance.manifest import read_record
 from rankbound_study.report.tables import table_specs
 
 RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"

@@ -28,7 +28,7 @@ from rankbound.compare.statistics import Estimate, corrected, over_trainings, ov
 from rankbound_study.claims.verdicts import MissingEvidence, Untrained, enough, some_trained
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.results.scores import JOB, read_trainings, scores_of_runs
-from rankbound_study.results.study_files import scan_runs, schema, signed
+from rankbound_study.results.study_files import StudyFiles, scan_runs, schema, signed
 from rankbound_study.vocabulary import AFFINE, BOUNDED, HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED, VARIANT
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "drawing", "topic", "n", "p", "epoch")
@@ -183,6 +183,11 @@ class Evidence:
     images: Path | None = None
     with_untrained: bool = False
     left_out: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, study: str, files: StudyFiles) -> "Evidence":
+        """Return the evidence in the files of a study."""
+        return cls(study, **{name: own for name, own in vars(files).items() if name in cls.__annotations__})
 
     def for_one_claim(self) -> "Evidence":
         """Return the same results with an empty `left_out`, in which they note what they leave out of one claim."""

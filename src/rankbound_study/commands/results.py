@@ -34,8 +34,7 @@ def claims(options: str, out_dir: Path, titles: str, name: str, theorems: Path |
     from rankbound_study.report.claims import texts
 
     _use_titles(titles)
-    chosen = {kind: value for kind, value in vars(_study_files(files)).items() if kind in Evidence.__annotations__}
-    evidence = Evidence(parse_options(options)["study"], **chosen)
+    evidence = Evidence.of(parse_options(options)["study"], _study_files(files))
     table = verdicts.frame(decide(evidence, read(theorems) if theorems else {}))
     TableFiles(table, texts(table)).write(out_dir, name)
     print(verdicts.summary(table))
@@ -138,9 +137,9 @@ def paper_of(evidence: Path, out_dir: Path, elsewhere: Path | None, smallest_eff
             tables.make(part, released.files, options).write(folder, part)
         table = released.decided()
         TableFiles(table, of_claims.texts(table)).write(folder, verdicts.NAME)
+        files = released.files_with_tables(folder)
         for part in tqdm(paper.FIGURES, unit="figure", disable=None):
-            figure = draw(part, released.files_with_tables(folder), {})
-            style.save(figure, [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
+            style.save(draw(part, files, {}), [figure_file(out_dir, part, end) for end in (".svg", ".pdf")])
     content = paper.paper(out_dir, elsewhere=elsewhere)
     render.write_html(content, out_dir, out_dir / f"{name}.html")
     render.write_pdf(content, out_dir, out_dir / f"{name}.pdf")
@@ -187,11 +186,8 @@ def compare(a_file: Path, b_file: Path | None, metrics: list[str], a: list[str],
     from rankbound.commands.runs import print_report
     from rankbound_study.results.compare_runs import compare_runs, parse_choice
 
-    choices = parse_choice(_selected(flags), "flag"), parse_choice(a, "--a"), parse_choice(b, "--b")
-    print_report(
-        argparse.Namespace(**flags),
-        lambda settings: compare_runs((a_file, b_file or a_file), *choices, metrics, settings),
-    )
+    files, choices = (a_file, b_file or a_file), (_selected(flags), parse_choice(a, "--a"), parse_choice(b, "--b"))
+    print_report(argparse.Namespace(**flags), lambda settings: compare_runs(files, *choices, metrics, settings))
 
 
 def crate(results: Path, out_dir: Path, **_: Any) -> None:
@@ -216,8 +212,7 @@ def export(results: Path, out_dir: Path, data: Path, space: str | None, **flags:
         raise ConfigError(f"--space {space!r}: expected one or more characters without white space, such as _")
     with needs_extra("statistics"):
         from rankbound_study.export import trec_folder
-        from rankbound_study.results.compare_runs import parse_choice
-    index, gaps = trec_folder.export(results, data, out_dir, parse_choice(_selected(flags), "flag"), space)
+    index, gaps = trec_folder.export(results, data, out_dir, _selected(flags), space)
     metrics, differing = ", ".join(trec_folder.METRICS), int((gaps > trec_folder.TOLERANCE).sum())
     compared = f"{metrics} of all lists are those of the study's runs"
     if differing:
@@ -234,7 +229,7 @@ def export(results: Path, out_dir: Path, data: Path, space: str | None, **flags:
     )
 
 
-def _selected(flags: dict[str, Any]) -> list[str]:
+def _selected(flags: dict[str, Any]) -> dict[str, str]:
     """Return the keys of a runs table that flags select by, with their values."""
     chosen = {name: value for name, value in flags.items() if name.startswith("key_") and value is not None}
-    return [f"{name.removeprefix('key_')}={value}" for name, value in chosen.items()]
+    return {name.removeprefix("key_"): value for name, value in chosen.items()}

@@ -128,8 +128,7 @@ class Released:
     @property
     def evidence(self) -> Evidence:
         """The unpacked tables, for claims."""
-        files = self.files
-        return Evidence(self.options["study"], files.runs, files.epochs, files.experiments, files.experiment_epochs)
+        return Evidence.of(self.options["study"], self.files)
 
     def decided(self) -> pl.DataFrame:
         """Return the table of claims: those that are kept have their released verdicts."""
@@ -144,8 +143,8 @@ class Released:
 
     def files_with_tables(self, folder: Path) -> StudyFiles:
         """Return the files, with the tables in a folder that figures are drawn from."""
-        made = {kind: tuple(sorted(folder.glob(f"table_{kind}*.csv"))) for kind in ("law", "effects")}
-        return replace(self.files, law=made["law"], effects=made["effects"])
+        law, effects = (tuple(sorted(folder.glob(f"table_{kind}*.csv"))) for kind in ("law", "effects"))
+        return replace(self.files, law=law, effects=effects)
 
 
 def unpack(evidence: Path, folder: Path) -> Released:

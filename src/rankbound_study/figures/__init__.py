@@ -45,6 +45,12 @@ class Spec:
     module: str = ""
     """The module that makes it; set where the module is found."""
 
+    def check_options(self, name: str, options: Mapping[str, Any]) -> None:
+        """Raise ConfigError for an option that it does not have."""
+        if unknown := sorted(set(options) - set(self.options)):
+            expected = f"only {', '.join(self.options)}" if self.options else "none"
+            raise ConfigError(f"{name}: found the option {unknown[0]!r}, expected {expected}")
+
 
 @dataclass(frozen=True)
 class FigureSpec(Spec):
@@ -138,7 +144,8 @@ def draw(name: str, files: StudyFiles | None = None, options: Mapping[str, Any] 
             return spec.make(files, **spec.arguments) if spec.needs else spec.make(**spec.arguments)
         if files.runs is None:
             raise ConfigError(f"{name} is drawn from runs: give the runs table with --runs FILE")
-        return spec.make(files.runs, RunsChoice.from_options(options or {}), epochs=files.epochs, **spec.arguments)
+        spec.check_options(name, options or {})
+        return spec.make(files.runs, RunsChoice(**(options or {})), epochs=files.epochs, **spec.arguments)
 
 
 S = TypeVar("S", bound=Spec)

@@ -39,7 +39,7 @@ def ndcg_at_k(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> 
 
     Markers of what did not train are hollow.
     """
-    untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
+    untrained = untrained_cells(scores.read_trainings((runs, epochs), choice=choice))
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
     frame = scores.per_topic(scores.read_scores(runs, metrics, choice), metrics)
     sets = scores.data_sets(frame)
@@ -151,7 +151,7 @@ def scores_of_topics(runs: Path, choice: RunsChoice, *, loss: str, shown: str, e
     metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
-    untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
+    untrained = untrained_cells(scores.read_trainings((runs, epochs), choice=choice))
     sets = scores.data_sets(frame)
     ran = set(frame["bounding"])
     rows = [bounding for bounding in BOUNDED if bounding in ran] or list(BOUNDED)

@@ -132,8 +132,5 @@ class Places:
 
     def why_absent(self, path: str) -> str:
         """Return why there is no such file."""
-        try:
-            os.lstat(self.results / path)
-        except (OSError, ValueError):
-            return "not here"
-        return "not read: no regular file, or outside of the results and data folders"
+        is_there = os.path.lexists(self.results / path)
+        return "not read: no regular file, or outside of the results and data folders" if is_there else "not here"

@@ -8,25 +8,25 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import write_text
 from rankbound.texts import printable, quantity
 from rankbound_study.options import parse_options
-from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, result_files
-from rankbound_study.provenance.records import (
-    Code,
-    Record,
-    code,
-    code_file,
-    digest,
-    listing,
-    read_code,
-    read_json,
-    read_record,
-)
+from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, Places, open_regular, result_files
+from rankbound_study.provenance.records import Code, Record, code, code_file, digest, listing, read_code
+
+T = TypeVar("T")
+
+SHOWN = 60
+"""Number of characters shown of unexpected content."""
+
+_adapter = cache(TypeAdapter[Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,12 @@ def write_manifest(manifest: Manifest, path: Path) -> None:
 
 def read_manifest(path: Path) -> Manifest:
     """Read a manifest; DataError if the file is none."""
-    return read_json(Manifest, path, "make it with `python -m rankbound_study provenance`")
+    return _read(Manifest, path, "make it with `python -m rankbound_study provenance`")
+
+
+def read_record(path: Path) -> Record:
+    """Read a step's record; DataError if the file is none of this version."""
+    return _read(Record, path, "repeat the step that made it")
 
 
 def known_of(results: Path, config: Mapping[str, Any] | None = None) -> Manifest:
@@ -180,6 +185,21 @@ def restore_records(results: Path) -> int:
             write_text(path, text)
             count += 1
     return count
+
+
+def _read(kind: type[T], path: Path, remedy: str) -> T:
+    """Read a JSON file into a dataclass; DataError if keys or types are not as annotated."""
+    try:
+        with open_regular(path) as file:
+            content: T = _adapter(kind).validate_json(file.read(), strict=True)  # type: ignore[arg-type]
+        return content
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(map(str, problem["loc"])) or "content"
+        expected = problem["msg"].replace("Input should be", "expected").replace("Value error, ", "")
+        raise DataError(f"{path}: {place}: {expected}, found {str(problem['input'])[:SHOWN]!r}: {remedy}") from error
+    except (OSError, OverflowError) as error:
+        raise DataError(f"{path}: {error}: {remedy}") from error
 
 
 def _files_of_code(results: Path, steps: Iterable[Record]) -> dict[str, dict[str, str]]:

@@ -23,19 +23,13 @@ from importlib.util import source_from_cache
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import rankbound
 import rankbound_study
 from rankbound._version import __version__
-from rankbound.errors import DataError
 from rankbound.io.atomic import write_text, written
-from rankbound_study.provenance.checksums import RECORDS, Checksum, open_regular
-
-T = TypeVar("T")
-
-SHOWN = 60
-"""Number of characters shown of unexpected content."""
+from rankbound_study.provenance.checksums import RECORDS, Checksum
 
 HIDDEN = ("run", "subcommand", "mirror")
 """Arguments that do not affect the result: where archives are, since their checksums are compared."""
@@ -167,28 +161,6 @@ class Record:
         return json.dumps(asdict(self), sort_keys=True)
 
 
-def read_record(path: Path) -> Record:
-    """Read a step's record; DataError if the file is none of this version."""
-    return read_json(Record, path, "repeat the step that made it")
-
-
-def read_json(kind: type[T], path: Path, remedy: str) -> T:
-    """Read a JSON file into a dataclass; DataError if keys or types are not as annotated."""
-    from pydantic import ValidationError
-
-    try:
-        with open_regular(path) as file:
-            content: T = _adapter(kind).validate_json(file.read(), strict=True)  # type: ignore[arg-type]
-        return content
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"])) or "content"
-        expected = problem["msg"].replace("Input should be", "expected").replace("Value error, ", "")
-        raise DataError(f"{path}: {place}: {expected}, found {str(problem['input'])[:SHOWN]!r}: {remedy}") from error
-    except (OSError, OverflowError) as error:
-        raise DataError(f"{path}: {error}: {remedy}") from error
-
-
 def code_file(results: Path, sha256: str) -> Path:
     """Return the place of the list of the files that steps loaded: what `sha256sum --check` reads beside them."""
     return results / RECORDS / "code" / f"{sha256}.sha256"
@@ -215,16 +187,6 @@ def watch() -> None:
 def loaded_files() -> dict[str, str]:
     """Return the SHA-256 of each file by its path below the folder of the packages, with slashes."""
     return dict(sorted(_noted.items()))
-
-
-def file_here(path: str) -> str | None:
-    """Return the SHA-256 that a file of the packages has now; None if there is no such file."""
-    package, *inner = path.split("/")
-    for folder, begin in _FOLDERS.items():
-        file = Path(folder, *inner)
-        if package == folder[begin:-1] and ".." not in inner and file.is_file():
-            return Checksum.of(file).sha256
-    return None
 
 
 def listing(files: Mapping[str, str]) -> str:
@@ -360,13 +322,6 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
             _noted[name] = Checksum.of(Path(path)).sha256
 
 
-@cache
-def _adapter(kind: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
-
-
 def _place(target: Path, results: Path) -> str:
     """Return the place of a file's record: that of the file in the results folder, or in the working folder.
 
@@ -392,10 +347,8 @@ def _paths(value: Any) -> list[Path]:
 def _plain(value: Any) -> Any:
     """Return an argument as JSON; options are JSON already."""
     if isinstance(value, str) and value.startswith("{"):
-        try:
+        with suppress(ValueError):
             return json.loads(value)
-        except ValueError:
-            return value
     return value if isinstance(value, str | int | float | bool | list | None) else str(value)
 
 

@@ -11,11 +11,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from rankbound.texts import LONGEST, printable, quantity, shortened
+from rankbound_study.config.sections.base import SOURCES
 from rankbound_study.config.study import Study
 from rankbound_study.options import as_json
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, Places, hidden_files, result_files
 from rankbound_study.provenance.manifest import Manifest, known_of, read_manifest, records_in
-from rankbound_study.provenance.records import digest, file_here
+from rankbound_study.provenance.records import digest
 from rankbound_study.vocabulary import EXPERIMENTS
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "origin", "record", "config")
@@ -207,7 +208,8 @@ def _code(manifest: Manifest) -> Iterator[Deviation]:
             yield Deviation("code", f"code {sha256[:12]}", text)
         else:
             loaded.update(dict.fromkeys(files.items(), steps))
-    here = {path: file_here(path) for path, _ in loaded}
+    files_here = {path: Places(SOURCES).file(path) for path, _ in loaded}
+    here = {path: Checksum.of(file).sha256 if file else None for path, file in files_here.items()}
     for (path, checksum), steps in sorted(loaded.items()):
         if here[path] != checksum:
             found = "is not here" if here[path] is None else "has changed"
@@ -216,20 +218,12 @@ def _code(manifest: Manifest) -> Iterator[Deviation]:
 
 def _differing(first: Mapping[str, Any], second: Mapping[str, Any], absent: str) -> Iterator[tuple[str, Any, Any]]:
     """Yield the keys of nested sections, joined by dots, whose values differ, with both values."""
-    one, other = _flat(first), _flat(second)
-    for key in sorted(one | other):
-        if (key in one) != (key in other) or one[key] != other[key]:
-            yield key, one.get(key, absent), other.get(key, absent)
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Flatten nested sections into keys joined by dots."""
-    if not isinstance(value, Mapping) or not value:
-        return {prefix: value}
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        found |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
-    return found
+    for key in sorted({*first, *second}):
+        one, other = first.get(key, absent), second.get(key, absent)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            yield from ((f"{key}.{inner}", a, b) for inner, a, b in _differing(one, other, absent))
+        elif one != other:
+            yield key, one, other
 
 
 def report_text(report: Verification, *, strict: bool, config_checked: bool) -> str:

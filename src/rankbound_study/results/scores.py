@@ -25,7 +25,6 @@ ranks far worse than the best one, or worse than a random ordering, did train: i
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -64,13 +63,6 @@ class RunsChoice:
         if self.protocol not in PROTOCOLS:
             raise ConfigError(f"protocol {self.protocol!r} is unknown: choose one of {', '.join(PROTOCOLS)}")
 
-    @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> "RunsChoice":
-        """Read the keys protocol and study; any other key is an error."""
-        if unknown := sorted(set(options) - {"protocol", "study"}):
-            raise ConfigError(f"option {unknown[0]!r} is unknown here: the options are protocol and study")
-        return cls(**options)
-
 
 def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, controls: bool = False) -> pl.DataFrame:
     """Read rows of the runs table for one protocol: key columns, n, p and the metrics; NaN becomes null.
@@ -100,12 +92,6 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
             remedy = choice_of_study if key == "study" else "collect only one of them"
             raise DataError(f"{path}: the cell {' / '.join(map(str, where))} holds {several}; {remedy}")
     return frame
-
-
-def chosen_trainings(runs: Path, epochs: Path | None, choice: RunsChoice) -> pl.DataFrame:
-    """Return the trainings of one protocol, with the cause for which any of them did not train."""
-    trainings = read_trainings((runs, epochs), protocol=choice.protocol)
-    return trainings if choice.study is None else trainings.filter(study=choice.study)
 
 
 def data_sets(frame: pl.DataFrame, nsr: str = "nsr_test") -> list[DataSet]:
@@ -199,7 +185,7 @@ def validation_means(files: StudyFiles, study: str, systems: pl.DataFrame, metri
 def untrained_systems(files: StudyFiles, study: str) -> pl.DataFrame:
     """Return the systems with a training that did not train, and the number of these, `n_untrained`."""
     both = (files.runs, files.epochs), (files.experiments, files.experiment_epochs)
-    trainings = read_trainings(*both, protocol=HONEST)
+    trainings = read_trainings(*both, choice=RunsChoice(HONEST))
     counts = untrained_counts(_with_variant(trainings.lazy(), study).collect(), [*_DATA, *SYSTEM])
     return counts.filter(pl.col("n_untrained") > 0)
 
@@ -257,9 +243,7 @@ def scores_of_runs(
 
 def names_pairs(frame: pl.DataFrame) -> bool:
     """Return True if every row of the runs table is a pair whose topic names both members."""
-    if "n" not in frame.columns or frame.is_empty():
-        return False
-    return bool((frame["n"] == 2).all()) and bool((frame["topic"].str.count_matches(" ") == 1).all())
+    return len(frame) > 0 and bool((frame["n"] == 2).all() and (frame["topic"].str.count_matches(" ") == 1).all())
 
 
 def _with_variant(runs: pl.LazyFrame, study: str) -> pl.LazyFrame:
@@ -300,8 +284,8 @@ _SAME_LISTS = ("protocol", "dataset", "nsr_test", "few", "judge")
 """What identifies the test lists of a job, and the metric on them."""
 
 
-def read_trainings(*files: tuple[Path | None, Path | None], protocol: str = "") -> pl.DataFrame:
-    """Return all trainings, or those of one protocol, in columns `TRAINING`, with `gain` and `cause`.
+def read_trainings(*files: tuple[Path | None, Path | None], choice: RunsChoice | None = None) -> pl.DataFrame:
+    """Return all trainings, or those of a choice, in columns `TRAINING`, with `gain` and `cause`.
 
     `gain` is the mean score of the test lists minus that of a random ordering, in the metric that judges the training:
     null without a control `random` on the data set. `cause`, one of `CAUSES`, is why it did not train: null if it did.
@@ -309,12 +293,12 @@ def read_trainings(*files: tuple[Path | None, Path | None], protocol: str = "") 
     Args:
         files: pairs of a runs table and its epochs, such as the study's own and those of the experiments. Without
             epochs, only a random order is recognised; pairs without a runs table are skipped.
-        protocol: the protocol; empty for all.
+        choice: the choice; None for all.
     """
-    known = [(_scan(runs, protocol), epochs) for runs, epochs in files if runs is not None]
+    known = [(_scan(runs, choice), epochs) for runs, epochs in files if runs is not None]
     random = [runs.filter(pl.col("model") == "random", pl.col("loss") == "none") for runs, _ in known]
     gains = [one for runs, _ in known for one in _gains(runs, random)]
-    steps = [_stuck(_scan(epochs, protocol)) for _, epochs in known if epochs is not None]
+    steps = [_stuck(_scan(epochs, choice)) for _, epochs in known if epochs is not None]
     if not gains:
         return pl.DataFrame(schema={**_TYPES, "gain": pl.Float64, "cause": pl.String})
     table = pl.concat(gains, how="diagonal_relaxed")
@@ -335,7 +319,8 @@ def read_trainings(*files: tuple[Path | None, Path | None], protocol: str = "") 
     table = table.join(stuck, on=TRAINING, how="left", nulls_equal=True)
     # Null where a gain or its error is unknown.
     cause = pl.coalesce("stuck", pl.when(alone | jointly).then(pl.lit(AT_RANDOM))).alias("cause")
-    return table.select(*TRAINING, "gain", cause).sort(TRAINING)
+    of_study = [] if choice is None or choice.study is None else [pl.col("study") == choice.study]
+    return table.select(*TRAINING, "gain", cause).filter(*of_study).sort(TRAINING)
 
 
 def untrained_cells(trainings: pl.DataFrame) -> frozenset[tuple[str, int | None, str, str]]:
@@ -350,13 +335,10 @@ def untrained_counts(trainings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame
     return trainings.group_by(by, maintain_order=True).agg(**{k: v.cast(pl.Int64) for k, v in counts.items()})
 
 
-def _scan(path: Path, protocol: str) -> pl.LazyFrame:
-    """Scan a table; the columns of a training's key that it lacks are null."""
+def _scan(path: Path, choice: RunsChoice | None) -> pl.LazyFrame:
+    """Scan the rows of a table that are of a protocol."""
     scan = scan_runs(path)
-    found = scan.collect_schema().names()
-    if protocol:
-        scan = scan.filter(pl.col("protocol") == protocol)
-    return scan.with_columns(pl.lit(None, kind).alias(name) for name, kind in _TYPES.items() if name not in found)
+    return scan if choice is None else scan.filter(pl.col("protocol") == choice.protocol)
 
 
 def _gains(runs: pl.LazyFrame, random: Sequence[pl.LazyFrame]) -> Iterator[pl.DataFrame]:

@@ -65,16 +65,11 @@ OF_EXPERIMENTS = {**OF_STUDY, "needs": ("runs", "epochs", "experiments", "experi
 """Fields of a table that is made from those and from the experiments."""
 
 
-def evidence_of(files: StudyFiles, study: str) -> Evidence:
-    """Return the evidence in the files of a study."""
-    return Evidence(study, files.runs, files.epochs, files.experiments, files.experiment_epochs)
-
-
 def of_evidence(make: Callable[[Evidence], Any]) -> Callable[..., Any]:
     """Return the function of a table that is made from the evidence of a study alone."""
 
     def made(name: str, files: StudyFiles, *, study: str = "thesis") -> Any:
-        return make(evidence_of(files, study))
+        return make(Evidence.of(study, files))
 
     return made
 
@@ -106,9 +101,7 @@ def make(name: str, files: StudyFiles, options: Mapping[str, Any]) -> TableFiles
     for needed in ("runs", "epochs"):
         if needed in spec.needs and getattr(files, needed) is None:
             raise ConfigError(f"{name} is made from {needed}: give their table with --{needed} FILE")
-    if unknown := sorted(set(options) - set(spec.options)):
-        expected = f"only {', '.join(spec.options)}" if spec.options else "none"
-        raise ConfigError(f"{name}: found the option {unknown[0]!r}, expected {expected}")
+    spec.check_options(name, options)
     made = spec.make(name, files, **options, **spec.arguments)
     found: TableFiles = made if isinstance(made, TableFiles) else TableFiles(made)
     lay = spec.in_files or spec.layout

@@ -27,7 +27,7 @@ from rankbound_study.report.blocks import (
     with_margin,
 )
 from rankbound_study.report.numbers import DASH, between, signed, with_minus
-from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, evidence_of, of_evidence
+from rankbound_study.report.tables import OF_EXPERIMENTS, OF_STUDY, TableSpec, of_evidence
 from rankbound_study.report.tables.table_5_1 import DIGITS, DOWN, UP
 from rankbound_study.results.scores import MARK
 from rankbound_study.results.study_files import StudyFiles, read_table, schema
@@ -111,7 +111,7 @@ def _law_block(table: pl.DataFrame) -> TableBlock:
 def make_law(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
     """Return the tables of a study; without cells they have no rows."""
     instances = {DataSet(one.dataset, one.nsr): one for one in map(read_instances, files.instances)}
-    found = law.law(evidence_of(files, study), instances)
+    found = law.law(Evidence.of(study, files), instances)
     lines = pl.DataFrame(found.lines, schema=law.LINE_COLUMNS)
     beside = {"_lines.csv": lines, "_predictions.csv": law.predictions_table(found)}
     return TableFiles(law.cells_table(found), beside=beside)

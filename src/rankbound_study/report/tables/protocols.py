@@ -25,7 +25,7 @@ from rankbound_study.figures import Catalogue
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Across, Cell, Layout, Row, TableBlock, TableFiles, with_margin
 from rankbound_study.report.numbers import DASH, with_minus
-from rankbound_study.report.tables import TableSpec, evidence_of
+from rankbound_study.report.tables import TableSpec
 from rankbound_study.results.neural import data_set_title
 from rankbound_study.results.scores import place, scores_of_runs
 from rankbound_study.results.study_files import StudyFiles, read_frame, scan_runs, schema
@@ -293,7 +293,7 @@ def make_sensitivity(
     experiments: Mapping[str, Sequence[tuple[str, int]]] | None = None,
 ) -> TableFiles:
     """Return the table of a study; `experiments` are their data sets (name, NSR) by the experiment's name."""
-    evidence = evidence_of(files, study)
+    evidence = Evidence.of(study, files)
     columns = {name: [DataSet(*column) for column in listed] for name, listed in (experiments or {}).items()}
     beside = {"_distribution.csv": distribution_variants(evidence)}
     return TableFiles(table_sensitivity(evidence, columns), beside=beside)

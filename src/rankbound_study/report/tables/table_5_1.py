@@ -63,7 +63,7 @@ def table_5_1(runs: Path, choice: RunsChoice, epochs: Path | None = None) -> pl.
     means = [_means(trained.filter(pl.col("loss") == loss), METRICS[loss]) for loss in METRICS]
     table = pl.concat([*means, *(_means(controls, names) for names in METRICS.values())])
     table = table.join(printed_scores(), on=["dataset", "nsr", "loss", "bounding"], how="left", nulls_equal=True)
-    trainings = scores.chosen_trainings(runs, epochs, choice).rename({"nsr_test": "nsr"})
+    trainings = scores.read_trainings((runs, epochs), choice=choice).rename({"nsr_test": "nsr"})
     table = table.join(untrained_counts(trainings, _TRAINED), on=_TRAINED, how="left", nulls_equal=True)
     difference = pl.col("ours") - pl.col("published")
     # Neither those that did not train are tested, nor those whose unbounded loss did not.
