@@ -115,8 +115,7 @@ class FoldKeys(Keys):
     @property
     def files(self) -> dict[str, list[str]]:
         """The files of each split that has some."""
-        named = {"train": self.train, "validation": self.validation, "test": self.test}
-        return {split: names for split, names in named.items() if names}
+        return self.model_dump(include={"train", "validation", "test"}, exclude_none=True)
 
 
 class FoldPatternKeys(FoldKeys):
