@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator
 from itertools import product
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, Strict, model_validator
 
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, of_flag, optional
+from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, optional
 from rankbound_study.config.sections.training import BoostedTreeKeys, MethodSettings, Model
 from rankbound_study.vocabulary import LIST_WEIGHTS, PUBLISHED, VARIANT
 
@@ -38,7 +38,7 @@ class ControlKeys(Keys):
 class TrainingJob(Keys):
     """The request of `python -m rankbound_study job`: a bounded run, or a method of a comparison.
 
-    Its options are JSON, by `options` to `parse`. A bounded run's have its settings side by side.
+    A bounded run's `options` have its settings side by side.
 
     Attributes:
         settings: of the trainer, for models that it trains: `optimiser`, `learning_rate`, `epochs`, `batch_size`,
@@ -103,13 +103,8 @@ class TrainingJob(Keys):
             needed = TRAINER
         yield from (((), f"lacks {key}") for key in needed if getattr(self.settings, key) is None)
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the job of a JSON object; ConfigError names missing and unknown keys, and values that cannot be."""
-        return of_flag(cls, text, "--options")
-
     def options(self) -> dict[str, Any]:
-        """Return the options from whose JSON `parse` returns the job."""
+        """Return the options from which, or from whose JSON (`of_flag`), the job is made again."""
         return self.given() if self.method else {**self.given("settings"), **self.settings.given()}
 
     @property

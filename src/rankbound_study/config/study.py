@@ -119,13 +119,9 @@ class Collected(NamedTuple):
 class Study:
     """The data sets, jobs and files of a configuration."""
 
-    def __init__(self, config: Configuration) -> None:
-        self.config = config
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "Study":
-        """Return the study of a mapping that states a configuration; pydantic's error if it states none."""
-        return cls(Configuration.model_validate(config))
+    def __init__(self, config: Configuration | Mapping[str, Any]) -> None:
+        """Take a configuration, or a mapping that states one; pydantic's error if it states none."""
+        self.config = Configuration.model_validate(config)
 
     # Data
 
