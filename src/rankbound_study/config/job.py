@@ -14,8 +14,6 @@ from rankbound_study.vocabulary import LIST_WEIGHTS, PUBLISHED, VARIANT
 
 TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "temperature")
 """The settings that a bounded run's options hold side by side, and a method's under `settings`."""
-SOME = ("scale", LIST_WEIGHTS)
-"""The settings that some bounded runs have."""
 RATE = "learning_rate"
 """A setting of the trainer, or of the model of trees; a list is a grid, from which every fold selects one."""
 
@@ -87,7 +85,7 @@ class TrainingJob(Keys):
         """Gather the settings of a bounded run, which stand side by side."""
         if not isinstance(values, dict) or "method" in values or "settings" in values:
             return values
-        own = {name: values[name] for name in (*TRAINER, *SOME) if name in values}
+        own = {name: values[name] for name in (*TRAINER, "scale", LIST_WEIGHTS) if name in values}
         return {name: value for name, value in values.items() if name not in own} | {"settings": own}
 
     def problems(self) -> Iterator[Problem]:

@@ -366,15 +366,14 @@ class ExperimentKeys(Keys):
                 for variant, changes in self.variants.items():
                     problems = changes.data_problems(defined[dataset], boundings, config)
                     yield from within(("variants", variant), problems)
-        for position, loss in enumerate(self.losses or []):
-            # Losses other than the study's cannot be bounded, and no metric judges them.
-            if loss not in JUDGED_BY and list(boundings) != ["none"]:
-                yield ("losses", position), f"is {loss!r}, which cannot be bounded: boundings should be [none]"
-            for variant, changes in self.variants.items():
-                if loss not in JUDGED_BY and changes.judged_by is None:
-                    yield ("variants", variant), f"has no judged_by, which {loss!r} needs: it has no metric of its own"
-        without = [loss for loss in self.losses or [] if split_text(loss, "loss")[0] not in METRIC_LOSSES]
+        # Losses other than the study's cannot be bounded, and no metric judges them.
+        others = {loss: position for position, loss in enumerate(self.losses or []) if loss not in JUDGED_BY}
+        for loss, position in others.items() if list(boundings) != ["none"] else ():
+            yield ("losses", position), f"is {loss!r}, which cannot be bounded: boundings should be [none]"
+        without = [loss for loss in others if split_text(loss, "loss")[0] not in METRIC_LOSSES]
         for variant, changes in self.variants.items():
+            for loss in others if changes.judged_by is None else ():
+                yield ("variants", variant), f"has no judged_by, which {loss!r} needs: it has no metric of its own"
             text = changes.list_weights
             if without and text is not None and ListWeights.of(text).bound:
                 text = f"is {text}, which bounds a metric, and {without[0]!r} is none: use a power, such as pairs^-1"
@@ -487,11 +486,12 @@ class Configuration(Keys):
             yield ("leaderboard", "baseline"), f"is {baseline!r}, which controls does not have: add it there"
         if REQUIRED_TABLE not in self.tables:
             yield ("tables",), f"lacks {REQUIRED_TABLE}, from which the document is made: add it"
-        chosen = {"compare": ("comparisons", self.comparisons), "experiment": ("experiments", self.experiments)}
-        for key, (there, sections) in chosen.items():
-            for position, name in enumerate(getattr(self, key) or ()):
-                if name not in sections:
-                    yield (key, position), undefined(name, sections, f"{there} do not define")
+        for position, name in enumerate(self.compare or ()):
+            if name not in self.comparisons:
+                yield ("compare", position), undefined(name, self.comparisons, "comparisons do not define")
+        for position, name in enumerate(self.experiment or ()):
+            if name not in self.experiments:
+                yield ("experiment", position), undefined(name, self.experiments, "experiments do not define")
         yield from self._comparison_problems()
         yield from self._experiment_problems()
         if isinstance(method := self.distributions.method, dict):
