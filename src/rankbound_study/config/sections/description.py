@@ -200,8 +200,6 @@ class DescriptionKeys(Keys):
         for split, names in pattern.files.items() if pattern is not None and pattern.count > 1 else ():
             if not any(NUMBER in name for name in names):
                 yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
-        if self.labels is not None and len(set(self.labels)) < len(self.labels):
-            yield ("labels",), "has a word twice"
         if self.format == RATINGS and self.files is not None and self.given_folds:
             yield ("files",), "is set beside the files of folds: remove it"
         if self.format == RATINGS and self.columns is None:
