@@ -221,12 +221,12 @@ def test_shipped_configurations_fit_the_schema_which_requires_no_key(told: Calla
 
 @pytest.mark.parametrize(("file", "place", "value", "expected"), VALID["estimates"])
 def test_what_a_study_takes_is_estimated(file: str, place: str, value: Any, expected: str) -> None:
-    study = Study.of(changed(place, value, read(ROOT / file)))
+    study = Study(changed(place, value, read(ROOT / file)))
     assert expected in str(estimated(study, study.jobs))
 
 
 def test_an_estimate_is_near_what_was_measured_and_says_what_catalogues_take() -> None:
-    study = Study.of(read())
+    study = Study(read())
     for method, measured in VALID["measured"].items():
         found = estimated(study, [job for job in study.compared if job.model == method])
         ratios = [found.seconds / measured[0], found.gigabytes / measured[1]]
@@ -236,7 +236,7 @@ def test_an_estimate_is_near_what_was_measured_and_says_what_catalogues_take() -
     def seconds(**keys: Any) -> float:
         config = read() | {"compare": [], "experiment": [], "datasets": ["movielens"]}
         usual = {key: value for key, value in config["interactions"]["movielens"].items() if key != "nsr"}
-        study = Study.of(config | {"interactions": {"movielens": usual | keys}})
+        study = Study(config | {"interactions": {"movielens": usual | keys}})
         return estimated(study, study.runs).seconds
 
     assert seconds(sampling=["full"]) > 10 * seconds(nsr=[1])
@@ -251,7 +251,7 @@ def test_the_memory_of_a_conversion_of_ratings_follows_their_bytes(tmp_path: Pat
     mine = {**config["interactions"]["movielens"], "source": {**RATED, "path": str(path)}}
     config["interactions"]["mine"] = {key: value for key, value in mine.items() if key != "archive"}
     config["training"]["mine"] = config["training"]["movielens"]
-    study = Study.of(config)
+    study = Study(config)
     found = estimated(study, study.runs)
     assert found.largest == "the conversion of mine"
     assert found.gigabytes == pytest.approx(2.3, abs=0.3)

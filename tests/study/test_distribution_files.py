@@ -159,11 +159,11 @@ def test_instances_of_other_folds_or_items_are_refused(tmp_path: Path, changed: 
 def test_a_file_of_test_lists_is_asked_for_exactly_where_it_counts(tmp_path: Path) -> None:
     paths = {nsr: ratings(tmp_path, nsr) for nsr in (1, 2, 3)}
     data = StudyData(read_instances(paths[3]), None, torch.device("cpu"))
-    job = TrainingJob.parse(json.dumps(options(nsr=3, test_nsr=1)))
+    job = TrainingJob.model_validate(options(nsr=3, test_nsr=1))
     with pytest.raises(ConfigError, match="--test-instances: found none, expected a file"):
         as_tested(job, data, None)
     with pytest.raises(ConfigError, match="--test-instances: found a file, expected none"):
-        as_tested(TrainingJob.parse(json.dumps(options(nsr=3))), data, paths[1])
+        as_tested(TrainingJob.model_validate(options(nsr=3)), data, paths[1])
     with pytest.raises(DataError, match="found instances at NSR 2, expected 1"):
         as_tested(job, data, paths[2])
 

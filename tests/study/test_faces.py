@@ -36,7 +36,7 @@ from rankbound_study.data.images import IMAGES_KEY, SIDE, Faces, images_table, r
 from rankbound_study.data.reader import read_instances
 from rankbound_study.data.sampling import draw_pairs, sample_pairs
 from rankbound_study.data.sources import SOURCES, check_content, folder_members
-from rankbound_study.data.splits import check_no_shared_groups, fold_images, read_image_folds, split_groups
+from rankbound_study.data.splits import fold_images, read_image_folds, split_groups
 from rankbound_study.data.synthetic import generate
 from tests.library.refusals import problems
 from tests.raw_files import encode_image, pack, raw_file
@@ -279,22 +279,19 @@ def test_parts_have_their_shares_of_all_ages_and_folds_and_seeds_differ(tmp_path
     made = [read_image_folds(folded(tmp_path, few, seed=seed)[1], few) for seed in (0, 0, 1)]
     for folds in made:
         for part in folds.values():
-            check_no_shared_groups(few, part, "here")
+            assert len(set(zip(few.groups.tolist(), part.tolist(), strict=True))) == len(set(few.groups.tolist()))
         assert (folds[1] != folds[2]).mean() > 0.3
     np.testing.assert_array_equal(made[0][1], made[1][1])
     assert (made[0][1] != made[2][1]).mean() > 0.3
 
 
 def test_a_planted_duplicate_in_two_parts_is_refused(tmp_path: Path) -> None:
-    """The check must notice one picture moved by hand, wherever folds are written or read."""
+    """The check must notice one picture moved by hand."""
     faces = toy_faces(60)
     images, folds = folded(tmp_path, faces, folds=1)
     part = read_image_folds(folds, faces)[1]
     moved = int(np.flatnonzero((faces.groups != np.arange(60)) & (part == 0))[0])
-    part[moved] = 2
     message = rf"{faces.names[moved - 1]} is in train and {faces.names[moved]} in test, but they are near duplicates"
-    with pytest.raises(DataError, match=message):
-        check_no_shared_groups(faces, part, "here")
     rewrite(folds, moved, "test")
     for read in (
         lambda: read_image_folds(folds, faces),

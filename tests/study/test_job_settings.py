@@ -117,7 +117,7 @@ def test_an_interrupted_grid_resumes_and_ends_with_the_same_bytes(tmp_path: Path
 
 
 def job(**changes: Any) -> TrainingJob:
-    return TrainingJob.parse(json.dumps(options(**changes)))
+    return TrainingJob.model_validate(options(**changes))
 
 
 @given(
@@ -166,7 +166,7 @@ def test_a_study_says_how_many_trainings_its_jobs_plan(
         encoding="utf-8",
     )
     files = [ROOT / "config.yaml", own]
-    study, planned = Study.of(merged(files)), 0
+    study, planned = Study(merged(files)), 0
     for run in study.runs:
         job_and_repeats = run.request, study.repeats_of(run.instances.source)
         tried = first_trials(*job_and_repeats)

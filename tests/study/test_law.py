@@ -494,7 +494,7 @@ def test_a_claim_is_trained_alone(tmp_path: Path, file: Path, capsys: pytest.Cap
     """Its configuration is valid and has what its verdict rests on: losses, boundings, data sets, experiments."""
     out = tmp_path / "claim.yaml"
     assert main(["claim", "T45", "--evidence", str(file), "--out", str(out)]) == 0
-    study = Study.of(merged([Path("config.yaml"), out]))
+    study = Study(merged([Path("config.yaml"), out]))
     assert {job.request.loss for job in study.jobs} == {"nRBP"}
     assert {job.request.bounding for job in study.jobs} == set(BOUNDINGS)
     assert {job.request.protocol for job in study.jobs} == {"honest"}
@@ -502,7 +502,7 @@ def test_a_claim_is_trained_alone(tmp_path: Path, file: Path, capsys: pytest.Cap
     assert [*study.instances] == [*(f"movielens-nsr{nsr}" for nsr in (1, 2, 3)), "mq2008-label1"]
     assert (
         study.jobs[0].request
-        == next(job for job in Study.of(merged([Path("config.yaml")])).jobs if job.stem == study.jobs[0].stem).request
+        == next(job for job in Study(merged([Path("config.yaml")])).jobs if job.stem == study.jobs[0].stem).request
     )
     capsys.readouterr()
     assert main(["claim", "T45", "N01", "M03", "--evidence", str(file)]) == 0

@@ -206,8 +206,7 @@ def test_methods_see_the_same_columns_and_no_others(tmp_path: Path, faces: Input
 
 
 def job(method: str = "RankNet", **changes: Any) -> TrainingJob:
-    given = options(method, "mq2008-label1", **{**WEB["RankNet"], **changes})
-    return TrainingJob.parse(json.dumps(given))
+    return TrainingJob.model_validate(options(method, "mq2008-label1", **{**WEB["RankNet"], **changes}))
 
 
 def test_batches_hold_lists_pairs_or_items(web: Inputs) -> None:

@@ -210,7 +210,7 @@ def changed(config: dict[str, Any], path: KeyPath, is_name: bool, text: str) -> 
 
 def files_of(config: dict[str, Any]) -> list[str]:
     """The files that a study makes or fetches, relative to its folders."""
-    study = Study.of(config)
+    study = Study(config)
     made = [*study.requests, *(f"<results>/tables/{name}.csv" for name in config["tables"])]
     made += [path for one in study.collected.values() for path in (*one.runs, *one.beside)]
     return [*made, *(f"<data>/raw/{name}" for name in study.archives)]

@@ -60,7 +60,7 @@ def run(place: str, instances: str, loss: str = "AP", bounding: str = "none", mo
 
 
 def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Config) -> None:
-    study = Study.of({**config, "compare": []})
+    study = Study({**config, "compare": []})
     names = ["movielens-nsr1", "movielens-nsr2", "movielens-nsr3", "mq2008-label2", "mq2008-label1"]
     assert list(study.bounded_instances) == names
     assert len(study.runs) == 150
@@ -72,7 +72,7 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: Conf
 
 def test_each_axis_multiplies_and_what_nothing_uses_is_not_asked_for(config: Config) -> None:
     config |= {"losses": ["AP"], "boundings": ["none"], "datasets": ["mq2008"], "compare": [], "experiment": []}
-    study = Study.of(config)
+    study = Study(config)
     assert [(run.request.protocol, run.instances.name) for run in study.runs] == [
         (protocol, f"mq2008-label{label}") for protocol in ("published", "honest") for label in (2, 1)
     ]
@@ -80,19 +80,19 @@ def test_each_axis_multiplies_and_what_nothing_uses_is_not_asked_for(config: Con
     assert list(study.sources) == ["mq2008"]
     assert study.experiment_tables() == study.compared == []
     config["lists"]["mslr-web10k"] = {"archive": "MSLR-WEB10K.zip", "thresholds": [2, "graded"]}
-    other = Study.of(config)
+    other = Study(config)
     assert (other.archives, list(other.requests)) == (study.archives, list(study.requests))
     # They have a reading for each threshold, and for the labels themselves.
     config["compare"] = ["web-queries"]
     config["comparisons"]["web-queries"]["datasets"] = ["mslr-web10k-label2", "mslr-web10k-graded"]
-    study = Study.of(config)
+    study = Study(config)
     options = [study.requests[f"<data>/instances/mslr-web10k-{name}.parquet"].options for name in ("label2", "graded")]
     assert options == [{"threshold": 2}, {"graded": True}]
     assert study.archives["MSLR-WEB10K.zip"] == "mslr-web10k"
 
 
 def test_only_what_a_job_needs_is_its_input(config: Config, weights: Path) -> None:
-    study = Study.of(config)
+    study = Study(config)
     web = {"instances": "<data>/instances/mq2008-label1.parquet", "lists": "<data>/lists/mq2008.parquet"}
     pixels = {"instances": "<data>/instances/aaf.parquet", "images": "<data>/images/aaf.parquet"}
     expected = {
@@ -116,10 +116,10 @@ def test_only_what_a_job_needs_is_its_input(config: Config, weights: Path) -> No
 
 
 def test_functions_of_rules_look_up_what_is_requested(config: Config) -> None:
-    steps, names = Steps(Study.of(config), CODES), SimpleNamespace(instances="mq2008-label2", bounding="distribution")
+    steps, names = Steps(Study(config), CODES), SimpleNamespace(instances="mq2008-label2", bounding="distribution")
     output = f"{RUNS}/honest/{{instances}}/mlp/AP/{{bounding}}.parquet"
     assert steps.inputs(output)(names)["lists"] == "<data>/lists/mq2008.parquet"
-    assert TrainingJob.parse(steps.options(output)(names)).dataset == "mq2008-label2"
+    assert TrainingJob.model_validate_json(steps.options(output)(names)).dataset == "mq2008-label2"
     files = SimpleNamespace(lists="data/lists/mq2008.parquet", distributions="a folder/AP.parquet")
     assert (
         steps.flags(output)(names, files) == "--lists data/lists/mq2008.parquet --distributions 'a folder/AP.parquet'"
@@ -127,7 +127,7 @@ def test_functions_of_rules_look_up_what_is_requested(config: Config) -> None:
     assert steps.plain_flags("<data>/features/aaf-vgg16.parquet")(names) == "--side 224"
     with pytest.raises(ConfigError, match=r"honest/mq2008-label7/mlp/AP/none\.parquet is made by no step of this conf"):
         steps.inputs(output)(SimpleNamespace(instances="mq2008-label7", bounding="none"))
-    demo = Study.of(merged([ROOT / "profiles/demo/study.yaml"]))
+    demo = Study(merged([ROOT / "profiles/demo/study.yaml"]))
     assert demo.archives == {}
     assert demo.generated == ["synthetic-movielens", "synthetic-mq2008", "synthetic-aaf"]
     flags = Steps(demo, CODES).plain_flags("<data>/lists/{source}.parquet")
@@ -144,7 +144,7 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: Config)
     }
 
     def options(changes: Config) -> dict[str, str]:
-        study = Study.of({**config, **changes})
+        study = Study({**config, **changes})
         return {name: as_json(study.requests[path].options) for name, path in paths.items()}
 
     before = options({})
@@ -174,7 +174,7 @@ def test_numbers_stay_as_they_are_written(config: Config) -> None:
     """Finished studies have the options of their steps: 4 for a threshold of 4, not 4.0."""
     config |= {"temperature": 2}
     config["training"]["movielens"]["learning_rate"]["honest"] = [1, 2.5]
-    study = Study.of(config)
+    study = Study(config)
     assert '"threshold":4}' in as_json(study.requests["<data>/folds/movielens.parquet"].options)
     options = as_json(study.requests[run("honest", "movielens-nsr1")].options)
     assert '"learning_rate":[1,2.5]' in options
@@ -184,9 +184,9 @@ def test_numbers_stay_as_they_are_written(config: Config) -> None:
 @pytest.mark.parametrize("file", ["config.yaml", "profiles/demo/study.yaml", "profiles/stronger/study.yaml"])
 def test_the_options_of_every_job_are_that_job(file: str, config: Config, weights: Path) -> None:
     own = merged([ROOT / file])
-    study = Study.of({**own, "compare": list(own.get("comparisons", ())), "pathvars": config["pathvars"]})
+    study = Study({**own, "compare": list(own.get("comparisons", ())), "pathvars": config["pathvars"]})
     for job in study.jobs:
-        again = TrainingJob.parse(as_json(study.requests[f"{job.stem}.parquet"].options))
+        again = TrainingJob.model_validate_json(as_json(study.requests[f"{job.stem}.parquet"].options))
         assert again == job.request
         assert loss(again.loss).text
         if "rounds" in (options := again.model.given("name", "every")):
@@ -197,27 +197,27 @@ def test_the_options_of_every_job_are_that_job(file: str, config: Config, weight
 
 
 def test_places_match_their_pattern_which_does_not_grow_with_the_variants(config: Config) -> None:
-    usual, alone = Study.of(config), Study.of({**config, "experiment": []})
+    usual, alone = Study(config), Study({**config, "experiment": []})
     assert all(re.fullmatch(usual.place_pattern, place) for place in usual.places)
     assert not any(re.fullmatch(usual.place_pattern, place) for place in ("draft", "honestly", "published@factors-f16"))
     assert not re.fullmatch(alone.place_pattern, "honest@factors-f16")
     rates = {f"r{place}": {"learning_rate": place / 100} for place in range(1, 500)}
     config["experiments"]["factors"]["variants"] = rates
-    assert Study.of(config).place_pattern == usual.place_pattern
+    assert Study(config).place_pattern == usual.place_pattern
 
 
 def test_what_an_experiment_alone_reads_is_made(config: Config) -> None:
     config |= {"datasets": ["mq2008"], "boundings": ["none"], "compare": [], "experiment": ["gains"]}
-    study, lists = Study.of(config), "<data>/instances/movielens-nsr3.parquet"
+    study, lists = Study(config), "<data>/instances/movielens-nsr3.parquet"
     # With all data sets whose method it is, whatever their boundings.
     tabulated = study.distributions[DistributionFile("nDCG")]
     assert lists in tabulated
     assert set(tabulated) == {one.path for one in study.instances.values()} == {*tabulated} & study.requests.keys()
     assert list(study.distributions) == [(loss, "", "") for loss in ("nDCG", "AP", "nRBP")]
-    ratios = Study.of({**config, "experiment": ["ratios"]})
+    ratios = Study({**config, "experiment": ["ratios"]})
     job = next(run for run in ratios.experiments if run.place == "honest@ratios-at1").request
     assert (job.key(1, 0)["nsr_train"], job.key(1, 0)["nsr_test"]) == (3, 1)
-    chosen = Steps(Study.of({**config, "experiment": ["ratios", "one-relevant", "starts"]}), CODES)
+    chosen = Steps(Study({**config, "experiment": ["ratios", "one-relevant", "starts"]}), CODES)
     experiments = json.loads(chosen.result_options("study", "experiments"))["experiments"]
     assert list(experiments) == ["starts"], "those with other tests are no unstated choice"
 
@@ -230,7 +230,7 @@ def test_trainings_read_distributions_of_their_method(
     config: Config, changes: Config, experiments: Config, kinds: list[str], read: dict[str, str]
 ) -> None:
     config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"], **experiments}
-    study = Study.of(config | {"distributions": config["distributions"] | changes})
+    study = Study(config | {"distributions": config["distributions"] | changes})
     assert [file.path for file in study.distributions] == [f"{DISTRIBUTIONS}/AP{kind}.parquet" for kind in kinds]
     for (place, instances), kind in ((name.split(), kind) for name, kind in read.items()):
         path = run(place, instances, bounding="distribution")
@@ -247,13 +247,13 @@ def test_trainings_read_distributions_of_their_method(
 
 def test_files_of_one_method_have_all_data_sets_that_use_it(config: Config) -> None:
     config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
-    study = Study.of(config)
+    study = Study(config)
     every = [one.path for one in study.bounded_instances.values()]
     assert [study.distributions[DistributionFile("AP", method)] for method in ("sampled", "")] == [every, every]
     tilted = study.distributions[DistributionFile("AP", tilt="4")]
     assert tilted == [study.instances[name].path for name in ("movielens-nsr2", "mq2008-label1")]
     gains = {"boundings": ["distribution(gain=sd)", "distribution(gain=sd,tilt=4)"], "protocols": ["honest"]}
-    assert list(Study.of(config | gains | {"experiment": []}).distributions) == [("AP", "", ""), ("AP", "", "4")]
+    assert list(Study(config | gains | {"experiment": []}).distributions) == [("AP", "", ""), ("AP", "", "4")]
 
 
 # Comparisons
@@ -268,29 +268,29 @@ def counted(config: Config, **changes: Any) -> Config:
 
 
 def test_one_job_for_each_method_and_data_set(config: Config, weights: Path) -> None:
-    study, sections = Study.of(config), config["comparisons"].values()
+    study, sections = Study(config), config["comparisons"].values()
     counts = [len(one["datasets"]) * len(one["methods"]) * len(one.get("feature_counts", [0])) for one in sections]
     assert len({job.stem for job in study.compared}) == len(study.compared) == sum(counts)
     assert {f"{job.stem}.parquet" for job in study.compared} < set(study.collected["compared"].runs)
     assert f"{RUNS}/honest/aaf/compared/controls.parquet" in study.collected["compared"].runs
     assert len(study.collected["compared"].beside) == 2 * sum(counts), "epochs and rates"
-    features = Study.of({**config, "compare": ["faces-vgg16"]})
+    features = Study({**config, "compare": ["faces-vgg16"]})
     assert "<data>/instances/aaf.parquet" in features.requests, "the pairs of the pictures"
     assert features.requests["<data>/instances/aaf.parquet"].inputs["folds"] == "<data>/folds/aaf.parquet"
-    popularity = Study.of({**config, "controls": ["popularity"]})
+    popularity = Study({**config, "controls": ["popularity"]})
     ranked = {path.split("/")[3] for path in runs_of(popularity) if path.endswith("controls.parquet")}
     assert ranked == {name for name, one in study.bounded_instances.items() if one.data_set.nsr is not None}
 
 
 def test_vgg16_runs_only_with_its_weights_and_says_what_is_missing(config: Config, tmp_path: Path) -> None:
-    without = Study.of(config)
+    without = Study(config)
     assert list(without.left_out) == ["faces-vgg16"]
     remedy = f"python -m rankbound_study download vgg16 --out {tmp_path}/data/raw/{VGG16_FILE}"
     assert remedy in without.left_out["faces-vgg16"]
     assert VGG16_FILE not in without.archives
     assert not any("vgg16" in path for path in [*runs_of(without), *without.instances])
     (tmp_path / VGG16_FILE).touch()
-    study = Study.of(config)
+    study = Study(config)
     assert not study.left_out, "the mirror has them"
     assert study.archives[VGG16_FILE] == "vgg16"
     assert study.instances["aaf"].path == study.instances["aaf-vgg16"].path, "pixels and features have the same pairs"
@@ -298,14 +298,14 @@ def test_vgg16_runs_only_with_its_weights_and_says_what_is_missing(config: Confi
 
 def test_the_bounded_half_is_as_alone_and_an_experiment_changes_one_setting(config: Config) -> None:
     alone = {key: value for key, value in config.items() if key not in ("compare", "comparisons")}
-    one, other = Study.of(config), Study.of(alone)
+    one, other = Study(config), Study(alone)
     assert one.runs == other.runs
     assert one.distributions == other.distributions
     assert other.compared == []
     only = {"protocols": ["published"], "experiment": []}
-    assert [Study.of({**own, **only}).places for own in (alone, config)] == [["published"], ["published", "honest"]]
-    assert list(Study.of({**config, "compare": ["web-queries"]}).compared_instances) == ["mq2008-label1"]
-    study = Study.of({**config, "experiment": ["factors"]})
+    assert [Study({**own, **only}).places for own in (alone, config)] == [["published"], ["published", "honest"]]
+    assert list(Study({**config, "compare": ["web-queries"]}).compared_instances) == ["mq2008-label1"]
+    study = Study({**config, "experiment": ["factors"]})
     assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 9 + ["honest@factors-f64"] * 9
     usual = study.requests[run("honest", "movielens-nsr2", "nDCG")].options
     options = study.requests[run("honest@factors-f16", "movielens-nsr2", "nDCG")].options
@@ -355,14 +355,14 @@ def test_every_method_is_trained_once_for_each_number_of_features(config: Config
     assert {**plain.settings.given(), "features": 5} == five.settings.given()
     assert (plain.model, plain.loss, plain.folds) == (five.model, five.loss, five.folds)
     # The jobs of other comparisons would run again for one more key.
-    for job in (alone := Study.of({**config, "compare": ["web-queries"]})).compared:
+    for job in (alone := Study({**config, "compare": ["web-queries"]})).compared:
         path = f"{job.stem}.parquet"
         assert as_json(alone.requests[path].options) == as_json(study.requests[path].options)
         assert "features" not in alone.requests[path].options["settings"]
 
 
 def test_methods_that_see_moved_pictures(config: Config) -> None:
-    shifts = {job.model: job.request.settings.shift for job in Study.of(config).compared}
+    shifts = {job.model: job.request.settings.shift for job in Study(config).compared}
     found = {model: shift for model, shift in shifts.items() if shift is not None}
     assert found == {"RankNet-shifted": 0.2, "RankCNN-shifted": 0.2}
     plain, moved = (config["comparisons"][name] for name in ("faces-pixels", "faces-shifted"))

@@ -410,9 +410,9 @@ def test_lists_without_own_negatives_are_left_out_counted_and_reported() -> None
 
 def test_the_report_reads_the_instances_that_may_leave_users_out() -> None:
     config = merged([ROOT / "config.yaml"]) | {"experiment": []}
-    assert Study.of(config).own_negatives() == []
+    assert Study(config).own_negatives() == []
     config["interactions"]["movielens"]["nsr"] = [0, 1]
-    assert Study.of(config).own_negatives() == ["<data>/instances/movielens-nsr0.parquet"]
+    assert Study(config).own_negatives() == ["<data>/instances/movielens-nsr0.parquet"]
 
 
 @pytest.mark.usefixtures("rated")

@@ -28,7 +28,7 @@ from rankbound_study import cli as study
 from rankbound_study import figures
 from rankbound_study.config.code_digests import LIBRARY, STUDY
 from rankbound_study.config.job import TrainingJob
-from rankbound_study.config.sections.base import SOURCES
+from rankbound_study.config.sections.base import SOURCES, of_flag
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
 from rankbound_study.report.blocks import Document, ReportSection
 from tests.release import __main__ as release
@@ -210,7 +210,7 @@ def test_targets_sections_options_and_places_of_steps_exist() -> None:
     assert sorted(named) == sorted(yaml.safe_load((ROOT / "config.yaml").read_text("utf-8")))
     words = shlex.split(study.STEPS["job"].help)
     given = [after for word, after in pairwise(words) if word == "--options"]
-    assert [TrainingJob.parse(options).method for options in given] == ["", "Rank-LR"]
+    assert [of_flag(TrainingJob, options, "--options").method for options in given] == ["", "Rank-LR"]
 
 
 @pytest.mark.parametrize(("program", "of"), [("rankbound", cli), ("python -m rankbound_study", study)])

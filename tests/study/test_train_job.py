@@ -21,6 +21,7 @@ from rankbound.texts import derive_seed
 from rankbound_study import cli
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.job import TRAINER, TrainingJob
+from rankbound_study.config.sections.base import of_flag
 from rankbound_study.data.contracts import (
     FOLDS,
     REPEATS_KEY,
@@ -314,7 +315,7 @@ def test_trees_minimise_bounded_losses_under_the_seeds_of_the_study(tmp_path: Pa
         assert json.loads(frame(out)["options"][0]).keys() == {"temperature", *TREES} - {"name"}
     assert losses["none"] != losses["expectation"]
     with pytest.raises(ConfigError, match=r"learning_rate is for models that are trained by epochs"):
-        TrainingJob.parse(json.dumps(options(**of_lists(TREES))))
+        of_flag(TrainingJob, json.dumps(options(**of_lists(TREES))), "--options")
 
 
 def test_a_scale_makes_units_of_features_irrelevant(tmp_path: Path, judged: tuple[Path, Path]) -> None:

@@ -217,7 +217,7 @@ def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
         drawings = np.zeros(len(values.folds), np.int64) if values.drawings is None else values.drawings
         # A fold's name begins with its number in its drawing.
         folds = [(int(values.folds[place].split()[0]), int(drawings[place])) for place in trained]
-        views = [influence(cell.column, instances[cell.column].fold_of(*one), cell.loss) for one in folds]
+        views = [influence(cell.column, instances[cell.column].drawn_fold(*one), cell.loss) for one in folds]
         key = (cell.loss, cell.column, weights.permuted, views[0].weights(weights).round(9).tobytes())
         same = first.setdefault(key, cell.bounding)
         usual, weighted = (mean_weighting([view.under(one) for view in views]) for one in (None, weights))

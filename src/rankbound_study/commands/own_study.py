@@ -99,7 +99,7 @@ def new(path: Path, out: Path, name: str | None, **said: Any) -> None:
     print(f"  {relevant}", flush=True)
     with atomic_path(out) as temporary:
         temporary.write_text(text, "utf-8")
-        tried = rehearse(Study.of(merged([temporary]) | OF_DEFAULT))
+        tried = rehearse(Study(merged([temporary]) | OF_DEFAULT))
     for note in tried:
         print(f"  {printable(note)}")
     print(f"wrote {out}. Now:\n  python -m rankbound_study check-config config.yaml {out}")

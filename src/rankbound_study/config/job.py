@@ -3,19 +3,17 @@
 import json
 from collections.abc import Iterator
 from itertools import product
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, Strict, model_validator
 
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, of_flag, optional
+from rankbound_study.config.sections.base import Fold, Keys, Problem, ProperShare, Rate, TrainingSeed, optional
 from rankbound_study.config.sections.training import BoostedTreeKeys, MethodSettings, Model
 from rankbound_study.vocabulary import LIST_WEIGHTS, PUBLISHED, VARIANT
 
 TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "temperature")
 """The settings that a bounded run's options hold side by side, and a method's under `settings`."""
-SOME = ("scale", LIST_WEIGHTS)
-"""The settings that some bounded runs have."""
 RATE = "learning_rate"
 """A setting of the trainer, or of the model of trees; a list is a grid, from which every fold selects one."""
 
@@ -38,7 +36,7 @@ class ControlKeys(Keys):
 class TrainingJob(Keys):
     """The request of `python -m rankbound_study job`: a bounded run, or a method of a comparison.
 
-    Its options are JSON, by `options` to `parse`. A bounded run's have its settings side by side.
+    A bounded run's `options` have its settings side by side.
 
     Attributes:
         settings: of the trainer, for models that it trains: `optimiser`, `learning_rate`, `epochs`, `batch_size`,
@@ -87,7 +85,7 @@ class TrainingJob(Keys):
         """Gather the settings of a bounded run, which stand side by side."""
         if not isinstance(values, dict) or "method" in values or "settings" in values:
             return values
-        own = {name: values[name] for name in (*TRAINER, *SOME) if name in values}
+        own = {name: values[name] for name in (*TRAINER, "scale", LIST_WEIGHTS) if name in values}
         return {name: value for name, value in values.items() if name not in own} | {"settings": own}
 
     def problems(self) -> Iterator[Problem]:
@@ -103,13 +101,8 @@ class TrainingJob(Keys):
             needed = TRAINER
         yield from (((), f"lacks {key}") for key in needed if getattr(self.settings, key) is None)
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the job of a JSON object; ConfigError names missing and unknown keys, and values that cannot be."""
-        return of_flag(cls, text, "--options")
-
     def options(self) -> dict[str, Any]:
-        """Return the options from whose JSON `parse` returns the job."""
+        """Return the options from which, or from whose JSON (`of_flag`), the job is made again."""
         return self.given() if self.method else {**self.given("settings"), **self.settings.given()}
 
     @property

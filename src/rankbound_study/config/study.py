@@ -34,6 +34,7 @@ from rankbound_study.vocabulary import (
     STUDY,
     VARIANT,
     VGG16_FILE,
+    method_of,
     needs_distributions,
 )
 
@@ -118,13 +119,9 @@ class Collected(NamedTuple):
 class Study:
     """The data sets, jobs and files of a configuration."""
 
-    def __init__(self, config: Configuration) -> None:
-        self.config = config
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "Study":
-        """Return the study of a mapping that states a configuration; pydantic's error if it states none."""
-        return cls(Configuration.model_validate(config))
+    def __init__(self, config: Configuration | Mapping[str, Any]) -> None:
+        """Take a configuration, or a mapping that states one; pydantic's error if it states none."""
+        self.config = Configuration.model_validate(config)
 
     # Data
 
@@ -325,15 +322,13 @@ class Study:
             if file := self._read_by(job):
                 readers.setdefault(file, {})[job.instances.path] = None
         section = self.config.distributions
-        used = {**dict.fromkeys(self.bounded_instances, self.config.protocols)}
-        for name in self.varied_instances:
-            used[name] = [HONEST, *used.get(name, [])]
-        alike = [
-            self.instances[name].path
-            for name, protocols in used.items()
-            if section.usual in {section.method_of(protocol, self.instances[name].source) for protocol in protocols}
-        ]
-        return {file: list(paths) if file.method or file.tilt else alike for file, paths in readers.items()}
+        used = [*product(self.bounded_instances.values(), self.config.protocols)]
+        used += [(one, HONEST) for one in self.varied_instances.values()]
+        methods = section.method, section.datasets
+        alike = dict.fromkeys(
+            one.path for one, protocol in used if method_of(*methods, protocol, one.source) == section.usual
+        )
+        return {file: list(paths if file.method or file.tilt else alike) for file, paths in readers.items()}
 
     def own_negatives(self) -> list[str]:
         """Return the instances whose lists have the user's own negatives, which not every user has."""
@@ -429,7 +424,8 @@ class Study:
         request, section = job.request, self.config.distributions
         if job.comparison or not needs_distributions(request.bounding):
             return None
-        method = request.distributions or section.method_of(request.protocol, job.instances.source)
+        usual = method_of(section.method, section.datasets, request.protocol, job.instances.source)
+        method = request.distributions or usual
         tilt = split_text(request.bounding, "bound")[1].get("tilt", "")
         return DistributionFile(request.loss, "" if method == section.usual else method, str(tilt))
 

@@ -51,9 +51,6 @@ TOPIC_NAMES_KEY = "rankbound.topic_names"  # of interactions whose users are tex
 LEFT_OUT_KEY = "rankbound.left_out"  # of sampled instances: JSON of the numbers of users and lists left out, if any
 REPEATS_KEY = "rankbound.repeats"  # of sampled instances whose folds are drawn several times: how often
 
-_WIDTH = re.compile(r"\[\d+\]")
-_FIELD = re.compile(r"\w+: ")
-
 
 class Contract(NamedTuple):
     """Columns in order; those in `nullable` may hold nulls; `metrics` allows further columns of type float64."""
@@ -122,10 +119,8 @@ def origin(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def type_text(kind: pa.DataType | str) -> str:
-    """Return a type with any width as contracts name it; any other type in Arrow's words."""
-    if isinstance(kind, str) or not _WIDTH.search(str(kind)):
-        return str(kind)
-    return _WIDTH.sub("[d]", _FIELD.sub("", str(kind)))
+    """Return a type in Arrow's words, without the names of fields, and with any width, as contracts name it."""
+    return re.sub(r"\[\d+\]", "[d]", re.sub(r"\w+: ", "", str(kind)))
 
 
 def write_table(

@@ -106,11 +106,7 @@ class FoldedLists:
 
     def drawn_fold(self, fold: int, seed: int) -> int:
         """Return the number of the fold in which a training seed trains and tests, among those of all drawings."""
-        return self.fold_of(fold, self.drawing(seed))
-
-    def fold_of(self, fold: int, drawing: int) -> int:
-        """Return the number of a drawing's fold among those of all drawings."""
-        return fold + len(self.folds) // self.repeats * drawing
+        return fold + len(self.folds) // self.repeats * self.drawing(seed)
 
     @property
     def folds(self) -> tuple[int, ...]:

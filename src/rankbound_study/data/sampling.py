@@ -137,11 +137,8 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
                     )
                 yield fold, split, lists_table([names[row] for row in chosen.tolist()], items, relevance[items], ends)
 
-    origin, name = (
-        origin_of(lists, "lists", dataset),
-        f"{dataset}-{GRADED if threshold is None else f'label{threshold}'}",
-    )
-    write_instances(out, name, None, parts(), item_count=len(labels), origin=origin)
+    name, origin = GRADED if threshold is None else f"label{threshold}", origin_of(lists, "lists", dataset)
+    write_instances(out, f"{dataset}-{name}", None, parts(), item_count=len(labels), origin=origin)
 
 
 @dataclass(frozen=True)

@@ -294,7 +294,6 @@ def fold_images(
     for fold in range(1, folds + 1):
         random = np.random.default_rng(derive_seed("image-split", dataset, seed, fold))
         part = split_groups(faces.groups, faces.ages, validation_share, test_share, random)
-        check_no_shared_groups(faces, part, f"{images}, fold {fold}")
         for index, split in enumerate(SPLITS):
             if not (part == index).any():
                 raise DataError(f"{images}: {len(faces)} faces leave the {split} part of fold {fold} empty")
@@ -322,8 +321,15 @@ def read_image_folds(path: Path, faces: Faces) -> dict[int, Indices]:
         unknown = sorted(set(splits[rows].tolist()) - set(SPLITS))
         if unknown:
             raise DataError(f"{path}: column 'split' holds {unknown[0]!r}; expected one of {', '.join(SPLITS)}")
-        parts[number] = np.select([splits[rows] == split for split in SPLITS], range(len(SPLITS)))
-        check_no_shared_groups(faces, parts[number], f"{path}, fold {number}")
+        part = parts[number] = np.select([splits[rows] == split for split in SPLITS], range(len(SPLITS)))
+        order = np.lexsort((part, faces.groups))
+        differ = (np.diff(faces.groups[order]) == 0) & (np.diff(part[order]) != 0)
+        if differ.any():
+            one, other = order[int(differ.argmax()) :][:2].tolist()
+            raise DataError(
+                f"{path}, fold {number}: {faces.names[one]} is in {SPLITS[part[one]]} and {faces.names[other]} in "
+                f"{SPLITS[part[other]]}, but they are near duplicates (group {faces.groups[one]}): make the folds anew"
+            )
     return parts
 
 
@@ -350,15 +356,3 @@ def split_groups(
     part_of_group[shuffled] = np.digitize(place, [train_share, train_share + validation_share])
     part: Indices = part_of_group[group]
     return part
-
-
-def check_no_shared_groups(faces: Faces, part: Indices, where: str) -> None:
-    """Raise DataError, naming two faces, if pictures of one group are in different parts."""
-    order = np.lexsort((part, faces.groups))
-    differ = (np.diff(faces.groups[order]) == 0) & (np.diff(part[order]) != 0)
-    if differ.any():
-        one, other = order[int(differ.argmax()) :][:2].tolist()
-        raise DataError(
-            f"{where}: {faces.names[one]} is in {SPLITS[part[one]]} and {faces.names[other]} in {SPLITS[part[other]]}, "
-            f"but they are near duplicates (group {faces.groups[one]}): make the folds anew"
-        )

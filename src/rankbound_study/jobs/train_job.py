@@ -24,6 +24,7 @@ from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.texts import split_text
 from rankbound.training.trainer import predict, train
 from rankbound_study.config.job import TrainingJob
+from rankbound_study.config.sections.base import of_flag
 from rankbound_study.config.sections.training import PenalisedKeys, RankerKeys, TrainerSettings, TreeKeys
 from rankbound_study.data.contracts import RATES, SIDECARS, WEIGHTS, beside, read_table, with_key, write_table
 from rankbound_study.data.reader import count_repeats, read_distributions
@@ -52,7 +53,8 @@ def job(options: str, out: Path, device: str, together: int, code: str, **files:
     """
     torch.set_num_threads(1)
     use_fixed_algorithms()
-    requested, inputs, where = TrainingJob.parse(options), Inputs(**files), device_of(device)  # type: ignore[arg-type]
+    requested = of_flag(TrainingJob, options, "--options")
+    inputs, where = Inputs(**files), device_of(device)  # type: ignore[arg-type]
     # Unknown names are refused before anything is read.
     with plain_errors():
         _ = loss_of(requested, None), judge_of(requested), epoch_metrics(requested)

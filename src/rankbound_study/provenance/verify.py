@@ -65,7 +65,7 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
     manifest = known_of(results, config)
     places = Places.of(results, manifest.config if config is None else config, trusted=config is not None)
     try:
-        study = Study.of(manifest.config)
+        study = Study(manifest.config)
     except ValidationError:
         study = None
     inside = {path: checksum for path, checksum in manifest.files().items() if not path.startswith("../")}

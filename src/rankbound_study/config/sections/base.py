@@ -32,9 +32,6 @@ from rankbound_study.vocabulary import BOUNDINGS, HONEST, PUBLISHED
 
 KeyPath = tuple[str | int, ...]
 
-LONGEST_NAME = 80
-"""Characters of a name that becomes part of a file's name; file systems take 255 bytes in all."""
-
 Problem = tuple[KeyPath, str]
 """A key below a section, and what is wrong with it: the rest of a sentence that begins with the key."""
 
@@ -119,10 +116,11 @@ def within(path: KeyPath, problems: Iterable[Problem]) -> Iterator[Problem]:
     yield from (((*path, *key), text) for key, text in problems)
 
 
-def allowed(*names: str, pattern: str = "", expected: str = "", longest: int = LONGEST_NAME) -> PlainValidator:
+def allowed(*names: str, pattern: str = "", expected: str = "", longest: int = 80) -> PlainValidator:
     """Return metadata of a text's type: it is one of `names`, or has the `pattern` that `expected` describes.
 
-    Such a text becomes part of a path: the pattern decides about `/` and dots, and `longest` limits its characters.
+    Such a text becomes part of a path: the pattern decides about `/` and dots, and `longest` limits its characters
+    (file systems take 255 bytes of a file's name in all).
     """
     form, expected = pattern or "|".join(map(re.escape, names)), expected or f"one of {listed(names)}"
     schema: dict[str, Any] = {"pattern": f"^({pattern})$"} if pattern else {"enum": list(names)}

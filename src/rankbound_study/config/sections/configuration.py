@@ -5,7 +5,7 @@ experiments have a separate table, and their variant is part of the study's name
 runs. Their random seeds are the study's, so both are paired.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -35,6 +35,7 @@ from rankbound_study.config.sections.base import (
     Rate,
     Rates,
     Ratio,
+    Section,
     Seed,
     Share,
     TrainingSeed,
@@ -63,7 +64,6 @@ from rankbound_study.vocabulary import (
     PUBLISHED,
     SAMPLED,
     ListWeights,
-    method_of,
     needs_distributions,
 )
 
@@ -296,13 +296,13 @@ class Variant:
     """One setting of an experiment.
 
     Attributes:
-        experiment, name: `factors`, `16`.
+        id, experiment: `factors-16`, `factors`.
         datasets, losses, boundings, folds, seeds, crossed: the trainings of the variant.
         changes: the changed settings of the training; those of the model are merged.
     """
 
+    id: str
     experiment: str
-    name: str
     datasets: list[str]
     losses: list[str]
     boundings: list[str]
@@ -310,11 +310,6 @@ class Variant:
     seeds: list[int]
     crossed: bool
     changes: VariantKeys
-
-    @property
-    def id(self) -> str:
-        """`factors-16`."""
-        return f"{self.experiment}-{self.name}"
 
     @property
     def is_a_choice(self) -> bool:
@@ -355,7 +350,7 @@ class ExperimentKeys(Keys):
         axes = (self.losses or config.losses, self.boundings or config.boundings, self.folds or config.folds)
         seeds = self.seeds or config.seeds.get(HONEST, [0])
         for variant, changes in self.variants.items():
-            yield Variant(name, variant, self.datasets, *axes, seeds, self.crossed, changes)
+            yield Variant(f"{name}-{variant}", name, self.datasets, *axes, seeds, self.crossed, changes)
 
     def study_problems(self, name: str, config: "Configuration", defined: Mapping[str, Instances]) -> Iterator[Problem]:
         """Yield what contradicts the rest of the study."""
@@ -371,15 +366,14 @@ class ExperimentKeys(Keys):
                 for variant, changes in self.variants.items():
                     problems = changes.data_problems(defined[dataset], boundings, config)
                     yield from within(("variants", variant), problems)
-        for position, loss in enumerate(self.losses or []):
-            # Losses other than the study's cannot be bounded, and no metric judges them.
-            if loss not in JUDGED_BY and list(boundings) != ["none"]:
-                yield ("losses", position), f"is {loss!r}, which cannot be bounded: boundings should be [none]"
-            for variant, changes in self.variants.items():
-                if loss not in JUDGED_BY and changes.judged_by is None:
-                    yield ("variants", variant), f"has no judged_by, which {loss!r} needs: it has no metric of its own"
-        without = [loss for loss in self.losses or [] if split_text(loss, "loss")[0] not in METRIC_LOSSES]
+        # Losses other than the study's cannot be bounded, and no metric judges them.
+        others = {loss: position for position, loss in enumerate(self.losses or []) if loss not in JUDGED_BY}
+        for loss, position in others.items() if list(boundings) != ["none"] else ():
+            yield ("losses", position), f"is {loss!r}, which cannot be bounded: boundings should be [none]"
+        without = [loss for loss in others if split_text(loss, "loss")[0] not in METRIC_LOSSES]
         for variant, changes in self.variants.items():
+            for loss in others if changes.judged_by is None else ():
+                yield ("variants", variant), f"has no judged_by, which {loss!r} needs: it has no metric of its own"
             text = changes.list_weights
             if without and text is not None and ListWeights.of(text).bound:
                 text = f"is {text}, which bounds a metric, and {without[0]!r} is none: use a power, such as pairs^-1"
@@ -416,10 +410,6 @@ class DistributionKeys(Keys):
     def usual(self) -> str:
         """The method whose files are named by the loss alone: the only one, or `exact`."""
         return self.method if isinstance(self.method, str) else EXACT
-
-    def method_of(self, protocol: str, source: str) -> str:
-        """Return the method for the lists of a data set in a protocol."""
-        return method_of(self.method, self.datasets, protocol, source)
 
 
 class LeaderboardKeys(Keys):
@@ -477,7 +467,7 @@ class Configuration(Keys):
 
     def problems(self) -> Iterator[Problem]:
         """Yield what contradicts each other, such as data sets that run and have no training."""
-        yield from self._for_all_protocols(("seeds",), "list", self.seeds)
+        yield from _for_all(self.protocols, ("seeds",), "list", self.seeds)
         kinds, titles, archives = dict[str, str](), dict[str, str](), dict[str, str]()
         named = [(kind, name, entry) for kind, entries in self.sources.items() for name, entry in entries.items()]
         for kind, name, entry in named:
@@ -496,13 +486,17 @@ class Configuration(Keys):
             yield ("leaderboard", "baseline"), f"is {baseline!r}, which controls does not have: add it there"
         if REQUIRED_TABLE not in self.tables:
             yield ("tables",), f"lacks {REQUIRED_TABLE}, from which the document is made: add it"
+        for position, name in enumerate(self.compare or ()):
+            if name not in self.comparisons:
+                yield ("compare", position), undefined(name, self.comparisons, "comparisons do not define")
+        for position, name in enumerate(self.experiment or ()):
+            if name not in self.experiments:
+                yield ("experiment", position), undefined(name, self.experiments, "experiments do not define")
         yield from self._comparison_problems()
         yield from self._experiment_problems()
         if isinstance(method := self.distributions.method, dict):
-            of_experiments = [HONEST] if self._chosen_experiments else []
-            for protocol in dict.fromkeys([*self.protocols, *of_experiments]):
-                if protocol not in method:
-                    yield ("distributions", "method"), f"has no method for the protocol {protocol}: add it"
+            protocols = dict.fromkeys([*self.protocols, *([HONEST] if self.varying else [])])
+            yield from _for_all(protocols, ("distributions", "method"), "method", method)
         defined = [*self.interactions, *self.lists]
         for name in [name for name in self.distributions.datasets if name not in defined]:
             yield ("distributions", "datasets", name), undefined(name, defined, "interactions and lists do not define")
@@ -521,20 +515,12 @@ class Configuration(Keys):
     @property
     def running(self) -> dict[str, ComparisonKeys]:
         """The comparisons that run, by name."""
-        return {name: self.comparisons[name] for name in (self.comparisons if self.compare is None else self.compare)}
+        return _chosen(self.compare, self.comparisons)
 
     @property
     def varying(self) -> dict[str, ExperimentKeys]:
         """The experiments that run, by name."""
-        return {name: self.experiments[name] for name in self._chosen_experiments}
-
-    @property
-    def _chosen_experiments(self) -> list[str]:
-        return list(self.experiments) if self.experiment is None else self.experiment
-
-    def _for_all_protocols(self, path: KeyPath, what: str, section: Mapping[str, object]) -> Iterator[Problem]:
-        for protocol in [protocol for protocol in self.protocols if protocol not in section]:
-            yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"
+        return _chosen(self.experiment, self.experiments)
 
     def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
         """Check a data set of the bounded half."""
@@ -550,7 +536,7 @@ class Configuration(Keys):
             yield ("training",), f"has no entry for the data set {name!r} (it has {trained})"
         else:
             training, path = self.training[name], ("training", name, "model", "name")
-            yield from self._for_all_protocols(("training", name, "learning_rate"), "rate", training.learning_rate)
+            yield from _for_all(self.protocols, (*path[:2], "learning_rate"), "rate", training.learning_rate)
             if name in self.lists and training.model.name == "matrix-factorization":
                 yield path, "is matrix-factorization: it learns items that recur between topics; judged lists need mlp"
             if name in self.interactions and training.model.name == "mlp":
@@ -567,13 +553,9 @@ class Configuration(Keys):
 
     def _comparison_problems(self) -> Iterator[Problem]:
         """Yield what contradicts a comparison, or two of them, or one table that shows them."""
-        running = list(self.comparisons if self.compare is None else self.compare)
         taken, shown_first = dict[tuple[str, str], str](), dict[tuple[str, str | None], str]()
-        for name in dict.fromkeys((*running, *self.comparisons)):
-            if name not in self.comparisons:
-                yield ("compare", running.index(name)), undefined(name, self.comparisons, "comparisons do not define")
-                continue
-            section, where = self.comparisons[name], ("comparisons", name)
+        for name, section in {**self.running, **self.comparisons}.items():
+            where = ("comparisons", name)
             yield from within(where, section.data_problems(self.instances, self.images))
             for position, dataset in enumerate(section.datasets):
                 if (instances := self.instances.get(dataset)) is None:
@@ -586,7 +568,7 @@ class Configuration(Keys):
                         text = f"also runs on {dataset} in comparisons.{other} as {method}: give it another name"
                         yield (*where, "methods", base), text
                 table = (instances.kind, instances.features)
-                beside = shown_first.setdefault(table, dataset) if name in running else dataset
+                beside = shown_first.setdefault(table, dataset) if name in self.running else dataset
                 if beside.startswith(SYNTHETIC) != dataset.startswith(SYNTHETIC):
                     yield (
                         (*where, "datasets", position),
@@ -595,17 +577,22 @@ class Configuration(Keys):
                     )
 
     def _experiment_problems(self) -> Iterator[Problem]:
-        chosen = self._chosen_experiments
-        for position, name in enumerate(chosen):
+        for name, section in self.varying.items():
             # Results name a variant `study@experiment-variant`.
-            for other in [other for other in chosen if other.startswith(f"{name}-")]:
+            for other in [other for other in self.varying if other.startswith(f"{name}-")]:
                 yield (
                     ("experiments", other),
                     f"begins with the name of another experiment, {name!r}, and a hyphen: its variants would count "
                     "as variants of that one; give it another name",
                 )
-            if name in self.experiments:
-                problems = self.experiments[name].study_problems(name, self, self.instances)
-                yield from within(("experiments", name), problems)
-            else:
-                yield ("experiment", position), undefined(name, self.experiments, "experiments do not define")
+            yield from within(("experiments", name), section.study_problems(name, self, self.instances))
+
+
+def _chosen(names: Sequence[str] | None, sections: Mapping[str, Section]) -> dict[str, Section]:
+    """Return the entries of these names, as far as they are defined; without names, all."""
+    return {name: sections[name] for name in (sections if names is None else names) if name in sections}
+
+
+def _for_all(protocols: Iterable[str], path: KeyPath, what: str, section: Mapping[str, object]) -> Iterator[Problem]:
+    for protocol in [protocol for protocol in protocols if protocol not in section]:
+        yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"

@@ -115,8 +115,7 @@ class FoldKeys(Keys):
     @property
     def files(self) -> dict[str, list[str]]:
         """The files of each split that has some."""
-        named = {"train": self.train, "validation": self.validation, "test": self.test}
-        return {split: names for split, names in named.items() if names}
+        return self.model_dump(include={"train", "validation", "test"}, exclude_none=True)
 
 
 class FoldPatternKeys(FoldKeys):
@@ -201,8 +200,6 @@ class DescriptionKeys(Keys):
         for split, names in pattern.files.items() if pattern is not None and pattern.count > 1 else ():
             if not any(NUMBER in name for name in names):
                 yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
-        if self.labels is not None and len(set(self.labels)) < len(self.labels):
-            yield ("labels",), "has a word twice"
         if self.format == RATINGS and self.files is not None and self.given_folds:
             yield ("files",), "is set beside the files of folds: remove it"
         if self.format == RATINGS and self.columns is None:
