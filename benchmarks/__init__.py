@@ -7,17 +7,23 @@ row for each question, `runner` measures them, `page` has the tables and the fig
 import argparse
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from rankbound.commands import declare
 
 
+def rows_of(name: str) -> Any:
+    """Return the rows of a YAML file beside the programs."""
+    return yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text("utf-8"))
+
+
 def asked(
     program: str, about: str | None, arguments: Sequence[str] | None, **choices: Collection[str]
 ) -> argparse.Namespace:
     """Return the values of a program's flags; `choices` are those of some, all of them by default."""
-    flags = yaml.safe_load(Path(__file__).with_name("programs.yaml").read_text("utf-8"))[program]
+    flags = rows_of("programs")[program]
     for row in flags:
         if values := choices.get(row["flag"].strip("-")):
             row["choices"], row["help"] = list(values), row.get("help", ", ".join(values))

@@ -6,15 +6,13 @@ Prints a table of docs/coming_from.md for each of the two that is installed, and
 import sys
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 import rankbound as rb
-from benchmarks import asked
+from benchmarks import asked, rows_of
 from benchmarks.data import Array
 from benchmarks.page import table, write_between
 from benchmarks.runner import ROOT, versions
@@ -72,7 +70,7 @@ def of_recbole(text: str, given: Lists) -> float:
 
 
 _THEIRS: Mapping[str, Callable[[str, Lists], float]] = {"CatBoost": of_catboost, "RecBole": of_recbole}
-OF: Mapping[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+OF: Mapping[str, Mapping[str, str]] = rows_of("coming_from")
 """Tool -> its texts, with the form of the lists that they are tried on."""
 LOSSES = ("PairLogit", "RMSE", "QuerySoftMax", "Logloss")
 

@@ -1,5 +1,6 @@
 """All generated data, from fixed seeds: lists, runs, texts, and files with the layouts and sizes of known data sets."""
 
+import hashlib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import yaml
 from torch import Tensor
 
 import rankbound as rb
+from benchmarks import rows_of
 
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
@@ -205,43 +206,29 @@ def write_parts(folder: Path, judged: JudgedSet, share: float = 1.0, parts: int 
         yield path
 
 
-def write_folds(path: Path, judged: JudgedSet, share: float = 1.0) -> None:
-    """Write an archive in MSLR-WEB10K's layout, without the training files, which no step reads.
+def write_folds(path: Path, judged: JudgedSet, share: float = 1.0) -> dict[str, str]:
+    """Write an archive in MSLR-WEB10K's layout, and return the checksums of its test files.
 
-    Each part is written twice: for the fold that tests on it, and for the fold that validates on it.
+    Each part is written twice: for the fold that tests on it, and for the fold that validates on it. The training files
+    are left out, as no step reads them.
     """
-    unfinished = path.with_suffix(".part.zip")
-    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    sums = {}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for part, text in enumerate(write_parts(path.parent, judged, share)):
             # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
-            for name, offset in (("test", 4), ("vali", 3)):
-                archive.write(text, f"Fold{(part - offset) % PARTS + 1}/{name}.txt")
+            test, validation = (f"Fold{(part - offset) % PARTS + 1}" for offset in (4, 3))
+            archive.write(text, f"{test}/test.txt")
+            archive.write(text, f"{validation}/vali.txt")
+            with text.open("rb") as file:
+                sums[f"{test}/test.txt"] = hashlib.file_digest(file, "sha256").hexdigest()
             text.unlink()
-    unfinished.rename(path)
-
-
-def checksums_of(name: str, archive: Path) -> dict[str, str]:
-    """Return the checksums of an archive's members, by the names that a known source has for them.
-
-    With them instead of the publisher's, converting the archive includes the check of its members.
-    """
-    from rankbound_study.data.archives import find_member, list_members, open_member
-    from rankbound_study.data.sources import SOURCES
-
-    members, source, sums = list_members(archive), SOURCES[name], dict[str, str]()
-    for key in source.content.members:
-        with open_member(archive, find_member(members, key, archive)) as stream:
-            sums[key] = source.checksum(stream)
     return sums
 
 
 # Ratings.
 
 
-EDITIONS: Mapping[str, Any] = {
-    name: SimpleNamespace(**row)
-    for name, row in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8")).items()
-}
+EDITIONS: Mapping[str, Any] = {name: SimpleNamespace(**row) for name, row in rows_of("data").items()}
 """Editions of MovieLens, by the names of known data sets."""
 # A user's fewest ratings, and the standard deviation of the logarithm of the users' numbers of ratings.
 FEWEST, _SPREAD = 20, 1.1
@@ -265,9 +252,8 @@ def write_ratings(path: Path, edition: SimpleNamespace, share: float = 1.0, seed
     sizes = sizes + np.diff(ends, prepend=0)
     movies = random.permutation(np.sort(random.choice(4 * edition.movies, edition.movies, replace=False)) + 1)
     stars = np.array(edition.stars, np.float32 if edition.header else np.int32)
-    unfinished = path.with_suffix(".part.zip")
     with (
-        zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         archive.open(edition.member, "w", force_zip64=True) as member,
     ):
         for first in range(0, users, _USERS_AT_ONCE):
@@ -281,7 +267,6 @@ def write_ratings(path: Path, edition: SimpleNamespace, share: float = 1.0, seed
             }
             text = pl.DataFrame(columns).write_csv(separator="\t", include_header=edition.header and not first)
             member.write(text.replace("\t", edition.separator).encode())
-    unfinished.rename(path)
 
 
 def popular_items(random: np.random.Generator, sizes: Integers, items: int) -> Integers:

@@ -2,9 +2,9 @@
 
 Steps are separate processes. *mslr-web10k* (1,200,192 rows of 136 features in 10,000 queries, with that data set's
 layout, shares of labels and about its length of lines) and *movielens-...* (ratings of an edition, such as 1M's
-1,000,209 of 6,040 users with `::`, or 25M's 25,000,095 of 162,541 users) are archives for the steps of the study, whose
-peak resident memory is shown. *mslr-web30k* is text of 3,771,125 rows in 31,531 queries, which the command line packs,
-trains on, scores and evaluates; the memory that it needs besides the files that it maps is shown.
+1,000,209 of 6,040 users with `::`, or 25M's 25,000,095 of 162,541 users) are archives for the steps of the study.
+*mslr-web30k* is text of 3,771,125 rows in 31,531 queries, which the command line packs, trains on, scores and
+evaluates. Shown are the peak of the resident memory, and that of a process' own, without the pages of mapped files.
 """
 
 import argparse
@@ -15,16 +15,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-import yaml
-
-from benchmarks import asked, data
+from benchmarks import asked, data, rows_of
 from benchmarks.runner import Cost, cost_of
 from rankbound_study.config.sections.description import known_sets
 
 MSLR, MSLR_TEXT = "mslr-web10k", "mslr-web30k"
 SETS = (MSLR, MSLR_TEXT, *data.EDITIONS)
-_ROWS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+_ROWS: Mapping[str, Any] = rows_of("data_sizes")
 METHODS: Mapping[str, Mapping[str, Any]] = _ROWS["methods"]
 
 
@@ -47,9 +44,8 @@ def main(arguments: list[str] | None = None) -> None:
 def step(title: str, *command: object) -> Cost:
     """Run a command of Python's `-m`, and print its elapsed and processor time and its memory."""
     cost = cost_of(command)
-    memory, words = (cost.own, "of its own") if command[0] == "rankbound" else (cost.peak, "at most")
     times = f"{cost.seconds:9.1f} s{cost.processor:10.1f} s of processor"
-    print(f"{title:24}{times}{memory / 1e6:10.0f} MB {words}", flush=True)
+    print(f"{title:24}{times}{cost.peak / 1e6:10.0f} MB, {cost.own / 1e6:.0f} of its own", flush=True)
     return cost
 
 
@@ -58,14 +54,13 @@ def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
     known = known_sets()[chosen.set]
     archive, rows, folds = folder / known.archives[0], folder / "rows.parquet", folder / "folds.parquet"
     is_mslr, name, study = chosen.set == MSLR, f"generated-{chosen.set}", "rankbound_study"
-    if is_mslr:
-        data.write_folds(archive, data.MSLR_WEB10K, share=chosen.share)
-    else:
-        data.write_ratings(archive, data.EDITIONS[chosen.set], share=chosen.share)
     # Under another name and without its size: a share of the rows is not the data set.
     described = known.model_dump(exclude_defaults=True, exclude={"sizes"}) | {"path": str(archive)}
     if is_mslr:
-        described["content"]["members"] = data.checksums_of(MSLR, archive)
+        # Instead of the publisher's, so that converting the archive includes the check of its members.
+        described["content"]["members"] = data.write_folds(archive, data.MSLR_WEB10K, share=chosen.share)
+    else:
+        data.write_ratings(archive, data.EDITIONS[chosen.set], share=chosen.share)
     description = ("--description", json.dumps(described))
     cost = step("convert", study, "convert", name, "--raw", archive, "--out", rows, *description)
     if is_mslr:
@@ -81,22 +76,6 @@ def run_steps(chosen: argparse.Namespace, folder: Path) -> None:
         files = ("--instances", folder / "label2.parquet", "--lists", rows, "--out", folder / f"{method}.parquet")
         options = {**_ROWS["job"], "method": method, **METHODS[method]}
         step(f"job {method}", study, "job", *files, "--options", json.dumps(options))
-    if is_mslr and chosen.tables:
-        csv, parquet = folder / "rows.csv", folder / "rows-table.parquet"
-        table_of(rows).sink_csv(csv)
-        pl.scan_csv(csv).sink_parquet(parquet)
-        described = {"format": "table", "columns": {"topic": "query", "relevance": "label"}, "random_parts": data.PARTS}
-        for path in (csv, parquet):
-            words = ("--raw", path, "--out", folder / "lists.parquet", "--description")
-            described["path"] = str(path)
-            step(f"convert {path.name}", study, "convert", "rows", *words, json.dumps(described))
-
-
-def table_of(lists: Path) -> pl.LazyFrame:
-    """Return the rows of converted lists, with a column per feature."""
-    columns = pl.scan_parquet(lists).select("features", query="topic", label="relevance")
-    structs = pl.col("features").arr.to_struct()
-    return columns.explode("features", "label").select("query", "label", structs).unnest("features")
 
 
 if __name__ == "__main__":

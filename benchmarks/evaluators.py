@@ -71,7 +71,7 @@ _folder = cache(partial(tempfile.TemporaryDirectory, prefix="rankbound-benchmark
 
 def _parts(library: str, door: str, names: Sequence[str]) -> tuple[Make, Make, Callable[[Any, Any], Iterable[Any]]]:
     """Return what makes a library's run and qrels of what is held, and what makes the means of these."""
-    tool, as_held = import_module(library), (_itself, _itself)
+    tool, as_held = import_module(library), (lambda held: held,) * 2
     if library == OURS:
         metrics = [tool.metric(text) for text in names]
         if door == ARRAYS:
@@ -107,28 +107,10 @@ def _parts(library: str, door: str, names: Sequence[str]) -> tuple[Make, Make, C
         wanted = [tool.parse_measure(name) for name in names]
         make = (tool.read_trec_run, tool.read_trec_qrels) if door == FILES else as_held
         return *make, lambda run, qrels: map(tool.calc_aggregate(wanted, qrels, run).get, wanted)
-    if library == "sklearn":
-        ndcg = import_module("sklearn.metrics").ndcg_score
-        return *as_held, lambda scores, grades: [ndcg(grades, scores, k=10, ignore_ties=True)]
-    return *as_held, _by_numpy
-
-
-def _itself(held: Any) -> Any:
-    return held
+    ndcg = import_module("sklearn.metrics").ndcg_score
+    return *as_held, lambda scores, grades: [ndcg(grades, scores, k=10, ignore_ties=True)]
 
 
 def _parsed(parse: Make, path: str) -> Any:
     with Path(path).open() as file:
         return parse(file)
-
-
-def _by_numpy(scores: Any, grades: Any) -> Iterable[Any]:
-    """Return the means by the plain formulas of matrices without ties."""
-    ranks = np.arange(1, scores.shape[1] + 1)
-    discounts = (ranks <= 10) / np.log2(ranks + 1)
-    sorted_by = np.take_along_axis(grades, np.argsort(-scores, axis=1), axis=1)
-    hits = sorted_by > 0
-    dcg, ideal = ((own * discounts).sum(axis=1) for own in (sorted_by, -np.sort(-grades, axis=1)))
-    precision = hits.cumsum(axis=1) / ranks
-    columns = dcg / ideal, (precision * hits).sum(axis=1) / hits.sum(axis=1), 1 / (hits.argmax(axis=1) + 1)
-    return map(np.mean, (*columns, precision[:, 9]))

@@ -23,10 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import yaml
 
 import rankbound as rb
-from benchmarks import asked, losses
+from benchmarks import asked, losses, rows_of
 from benchmarks.data import Batch, judged_lists, labelled_queries, one_list
 from benchmarks.evaluators import ARRAYS, DICTIONARIES, OBJECTS, evaluated
 from benchmarks.losses import Outputs, allrank, tiny_reranker
@@ -41,12 +40,9 @@ OTHER_PYTHON = {"RecBole": ROOT / ".venv-names" / "bin" / "python"}
 """The interpreter that has a library which requires other versions than its peers do."""
 
 NOT_TRIED, FAILS = "not tried", "fails"
-DISTRIBUTIONS = """rankbound torch rax jax allRank pytorchltr sentence-transformers lightgbm xgboost xgboost-cpu
-implicit choix torchmetrics ranx ir-measures"""
 
-TABLES: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+TABLES: Mapping[str, Any] = rows_of("features")
 """Heading -> the columns, and the rows by name."""
-
 
 YES, PARTLY, NO = "yes", "partly", "no"
 
@@ -74,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n" + json.dumps({"versions": versions([chosen.library]), "cells": cells}))
         return 0
     others = [elsewhere(library)["versions"] for library, python in OTHER_PYTHON.items() if python.exists()]
-    tried = ", ".join([versions(DISTRIBUTIONS.split()), *others])
+    tried = ", ".join([versions(), *others])
     parts = [f"Tried with Python {sys.version.split()[0]}, {tried}."]
     parts += [render(heading, **rows_and_columns) for heading, rows_and_columns in TABLES.items()]
     text = "\n\n".join(parts)
@@ -395,28 +391,20 @@ def recommended(model: str) -> Iterable[tuple[Any, Any]]:
 
 
 @cache
-def implicit(model: str = "bpr.BayesianPersonalizedRanking", **settings: Any) -> tuple[Any, Any]:
-    """Return a fitted model, and its users by items."""
+def implicit(model: str = "bpr.BayesianPersonalizedRanking", **settings: Any) -> tuple[Any, Any, Any]:
+    """Return a fitted model, what it was trained on (users by items), and what each user chose besides."""
     users, items, _ = zip(*CHOICES, strict=True)
     matrix = use("scipy.sparse").csr_matrix((np.ones(len(users), np.float32), (users, items)))
+    training, tested = use("implicit.evaluation").leave_k_out_split(matrix, K=1, random_state=0)
     module, _, name = model.rpartition(".")
     fitted = getattr(use(f"implicit.{module}"), name)(**settings)
-    fitted.fit(matrix, show_progress=False)
-    return fitted, matrix
+    fitted.fit(training, show_progress=False)
+    return fitted, training, tested
 
 
 def recommended_by_implicit(*model: str, **settings: Any) -> Any:
-    fitted, matrix = implicit(*model, **settings)
-    return enumerate(fitted.recommend(np.arange(20), matrix, N=1, filter_already_liked_items=True)[0][:, 0])
-
-
-def evaluated_by_implicit() -> Mapping[str, float]:
-    (fitted, matrix), tools, silent = implicit(**BPR), use("implicit.evaluation"), {"show_progress": False}
-    training, tested = tools.leave_k_out_split(matrix, K=1, random_state=0)
-    other = type(fitted)(**BPR)
-    other.fit(training, **silent)
-    values: Mapping[str, float] = tools.ranking_metrics_at_k(other, training, tested, K=3, **silent)
-    return values
+    fitted, training, _ = implicit(*model, **settings)
+    return enumerate(fitted.recommend(np.arange(20), training, N=1, filter_already_liked_items=True)[0][:, 0])
 
 
 @cache

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jinja2 import Environment, StrictUndefined
 
+from benchmarks import rows_of
 from benchmarks.runner import BUSY_CORES, OURS, Row, read_rows
 
 MACHINES = "machine.json"
@@ -19,11 +19,9 @@ FIGURE = "images/benchmarks_loss.svg"
 Results = dict[tuple[str, str], list[Row]]
 """(question, setting) -> its rows."""
 
-WORDS: Mapping[str, Mapping[str, str]] = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text("utf-8"))
+WORDS: Mapping[str, Mapping[str, str]] = rows_of("questions")
+GOALS: Sequence[Mapping[str, Any]] = rows_of("goals")
 _SETTINGS = {"default": "the allocator as it is", "kept": "the allocator keeps what is freed"}
-
-
-GOALS: Sequence[Mapping[str, Any]] = yaml.safe_load(Path(__file__).with_name("goals.yaml").read_text("utf-8"))
 
 
 def outcomes(results: Results) -> Iterator[tuple[Mapping[str, Any], str, Row]]:

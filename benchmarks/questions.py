@@ -304,17 +304,14 @@ def _by_lightgbm(rows: data.Matrices, epochs: int) -> None:
 
 GUARD = "guard"
 _GUARDED = ("softmax, 128 x 10", "nDCG, 128 x 10", "nDCG, 128 x 100", "nDCG, 64 lists of 10 to 324")
-_WIDTH, _TOPICS = 46, 32
 
 
 def _guard(quick: bool) -> Iterator[Cell]:
     def pair(size: str, given: Any, ours: Any, name: str, peer: Any) -> Cell:
         return Cell(size, 0, given, [Contender(OURS, ours, same=False), Contender(name, peer, same=False)])
 
-    in_numpy, doors = Contender("NumPy", partial(evaluated, "numpy", door=ARRAYS)), (ARRAYS, DICTIONARIES)
-    for door, cell in zip(doors, _evaluation(quick, doors=doors), strict=True):
-        ours, peer, *_ = cell.contenders
-        yield replace(cell, size=f"evaluation of {door}", contenders=[ours, in_numpy if door == ARRAYS else peer])
+    for cell in _evaluation(quick, doors=[ARRAYS, DICTIONARIES]):
+        yield replace(cell, size=f"evaluation {cell.size}", contenders=cell.contenders[:2])
     for cell in _short(quick):
         if cell.size in _GUARDED:
             yield replace(cell, contenders=[replace(cell.contenders[place], same=False) for place in (0, 2)])
@@ -323,26 +320,9 @@ def _guard(quick: bool) -> Iterator[Cell]:
     yield pair("one list of 100,000", long, _BY_CHOICE, "sorting", lambda batch: batch.scores.sort)
     imports = _process([sys.executable, "-c", "import numpy, polars"])
     yield pair("command line", data.matrices(10, ITEMS), _evaluate, "import of NumPy and polars", lambda _: imports)
-    lists = data.judged_rows(50 if quick else 1_000, 20, _WIDTH)
-    recipe: dict[str, Any] = {"model": "mlp", "loss": "softmax", "batch_size": _TOPICS, "validation_share": 0}
-    ours = partial(partial, rb.train_ranker, device="cpu", epochs=1, **recipe)
-    yield pair("an epoch of a network", lists, lambda rows: ours(data.judged_lists(*rows)), "torch", _epoch_of_torch)
-
-
-def _epoch_of_torch(rows: data.Matrices) -> Call:
-    features, grades = map(torch.from_numpy, rows)
-    model, mask = _network(_WIDTH, 64, 32, 1), torch.ones(_TOPICS, grades.shape[1], dtype=torch.bool)
-    optimiser = torch.optim.Adam(model.parameters())
-
-    def call() -> None:
-        for index in torch.randperm(len(grades)).split(_TOPICS):
-            own = grades[index].float()
-            optimiser.zero_grad()
-            scores, inside = model(features[index]).squeeze(2), mask[: len(index)]
-            losses.padded_loss("softmax", scores, own, inside).mean().backward()
-            optimiser.step()
-
-    return call
+    lists, epoch = data.judged_rows(50 if quick else 1_000, 20, 46), partial(partial, _by_ranker, epochs=1, share=0)
+    forward = partial(_network(46, *HIDDEN, 1), torch.from_numpy(lists[0]))
+    yield pair("an epoch of a network", lists, epoch, "its layers, forward", lambda _: forward)
 
 
 # What people do most, in one run: rows of other questions, files of TREC's size, and starts.

@@ -22,21 +22,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-import yaml
 from tqdm import tqdm
 
 import rankbound as rb
-from benchmarks import asked
+from benchmarks import asked, rows_of
 from benchmarks.data import Array
 from benchmarks.page import table
 from rankbound.compare.statistics import corrected, interval_of_mean, sign_flip
 from rankbound.training.splits import picked
 
-_ROWS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+_ROWS: Mapping[str, Any] = rows_of("rankers")
 RANKERS: Mapping[str, Mapping[str, Any]] = _ROWS["rankers"]
 BASELINE = _ROWS["baseline"]
 AP, NDCG = METRICS = ("AP", "nDCG(discount=log2(r))@10")
-
 
 Tested = tuple[Array, float]
 """The result of a ranker with one seed: values of the topics `(n_topics, n_metrics)`, and the seconds it took."""
@@ -50,18 +48,15 @@ def main(arguments: list[str] | None = None) -> None:
         print(rates(chosen.rates or RATED, chosen.data))
         return
     topics = [topic for split in splits_of(chosen.data) for topic in split.test.topics]
-    found = trained([name for name in RANKERS if name in {*chosen.only, BASELINE}], chosen.data, chosen.seeds)
-    print(f"\n{write(chosen.out, found, topics)}")
-
-
-def trained(names: Sequence[str], folder: Path, seeds: int) -> dict[str, list[Tested]]:
-    """Return what each ranker reached with each of its seeds; a process per core trains them in turn."""
+    rows = {name: row for name, row in RANKERS.items() if name in {*chosen.only, BASELINE}}
+    # A process per core trains them in turn.
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        results = {}
-        for name in names:
-            seeds_of_it = range(RANKERS[name].get("seeds", seeds))
-            results[name] = [pool.submit(tested, folder, RANKERS[name], seed) for seed in seeds_of_it]
-        return {name: [one.result() for one in own] for name, own in tqdm(results.items(), "rankers", disable=None)}
+        results = {
+            name: [pool.submit(tested, chosen.data, row, seed) for seed in range(row.get("seeds", chosen.seeds))]
+            for name, row in rows.items()
+        }
+        found = {name: [one.result() for one in own] for name, own in tqdm(results.items(), "rankers", disable=None)}
+    print(f"\n{write(chosen.out, found, topics)}")
 
 
 @cache

@@ -45,8 +45,8 @@ BUSY_CORES = 0.2
 """Load by other processes, in cores, above which figures are unusable: threads that synchronise wait for each other."""
 _WATCH, _WATCHED = 0.02, ("VmHWM", "RssAnon")
 """Seconds between two looks at the memory of a process, and what is looked at."""
-_PACKAGES = """rankbound torch numpy jax rax pytorchltr ranx ir-measures pytrec-eval-terrier scikit-learn pyarrow
-sentence-transformers"""
+_PACKAGES = """rankbound torch numpy pyarrow jax rax allRank pytorchltr sentence-transformers lightgbm xgboost
+xgboost-cpu implicit choix torchmetrics ranx ir-measures pytrec-eval-terrier scikit-learn"""
 
 Call = Callable[[], object]
 
@@ -319,22 +319,20 @@ def cost_of(command: Sequence[object], folder: Path | None = None, patience: flo
     Raises:
         RuntimeError: it fails, or takes longer than `patience` seconds; with the end of what it printed.
     """
-    words, begin, in_time = [str(word) for word in command], time.monotonic(), True
-    memory = dict.fromkeys(_WATCHED, 0.0)
+    words, begin, memory = [str(word) for word in command], time.monotonic(), dict.fromkeys(_WATCHED, 0.0)
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen([sys.executable, "-m", *words], cwd=folder, stdout=log, stderr=log)
         while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
             if time.monotonic() > begin + patience:
-                in_time = False
                 os.kill(process.pid, signal.SIGKILL)
             memory = {key: max(most, _memory(key, process.pid)) for key, most in memory.items()}
             time.sleep(_WATCH)
-        process.returncode, usage = os.waitstatus_to_exitcode(ended[1]), ended[2]
-        if process.returncode or not in_time:
+        seconds, process.returncode, usage = time.monotonic() - begin, os.waitstatus_to_exitcode(ended[1]), ended[2]
+        if process.returncode:
             log.seek(0)
-            what = f"ended with {process.returncode}" if in_time else f"took more than {patience:.0f} seconds"
+            what = f"ended with {process.returncode} after {seconds:.0f} s; it may take {patience:.0f} s"
             raise RuntimeError(f"{' '.join(words)} {what}\n{log.read()[-2000:]}")
-    return Cost(time.monotonic() - begin, usage.ru_utime + usage.ru_stime, *memory.values())
+    return Cost(seconds, usage.ru_utime + usage.ru_stime, *memory.values())
 
 
 def added_peak(step: Callable[[], object]) -> float:

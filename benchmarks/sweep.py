@@ -14,21 +14,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks import asked
+from benchmarks import asked, rows_of
 from benchmarks.page import table
-from benchmarks.runner import ROOT, Cost, cost_of
+from benchmarks.runner import ROOT, cost_of
 
 SIZES = (1_000, 3_000, 10_000)
-EMPTY, MINUTES = 1_000, 10
-"""The largest number of empty jobs, and the time limit of each measurement."""
-ROWS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+EMPTY, PATIENCE = 1_000, 600
+"""The largest number of empty jobs, and the time limit of each measurement in seconds."""
+ROWS: Mapping[str, Any] = rows_of("sweep")
 """The keys of the study that do not depend on the number of jobs, the workflow, and the ways of submission."""
 COLUMNS = ("jobs", "measurement", "seconds", "processor seconds", "ms/job", "peak MB")
 OF_SLURM = ("way", "jobs", "whole s", "s/training", "on a node", "idle node", "before first", "after last")
@@ -67,8 +67,8 @@ def measured(jobs: int) -> Iterator[list[str]]:
         runs = {"plan": (plan, ROOT), "plan of a tenth": (tenth, ROOT)}
         if jobs <= EMPTY:
             runs["empty jobs"] = ["--quiet", "all", "--scheduler", "greedy"], folder
-        for title, run in runs.items():
-            cost = snakemake(*run)
+        for title, (flags, where) in runs.items():
+            cost = cost_of(["snakemake", "--cores", "1", *flags], where, PATIENCE)
             seconds = [f"{cost.seconds:.1f}", f"{cost.processor:.1f}", f"{1000 * cost.processor / jobs:.1f}"]
             yield [f"{jobs:,}", title, *seconds, f"{cost.peak / 2**20:.0f}"]
 
@@ -87,11 +87,6 @@ def configuration(jobs: int, folder: Path) -> dict[str, Any]:
         "training": {source: demo["training"][source]},
         "experiments": {"sweep": {**sweep, "variants": variants}},
     }
-
-
-def snakemake(flags: Sequence[str], folder: Path, seconds: float = 60 * MINUTES) -> Cost:
-    """Run snakemake with these flags in `folder`; RuntimeError if it fails, or takes longer than `seconds`."""
-    return cost_of(["snakemake", "--cores", "1", *flags], folder, seconds)
 
 
 def scheduled(way: str, jobs: int) -> list[str]:
