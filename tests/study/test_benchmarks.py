@@ -274,6 +274,13 @@ def test_the_generated_sweep_is_a_valid_study_of_its_size(tmp_path: Path) -> Non
         assert len(set(study.collected["experiments"].runs)) == len(study.experiments)
 
 
+@pytest.mark.slow
+def test_jobs_that_do_nothing_end(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(sweep.ROWS["workflow"].replace("JOBS", "2"), encoding="utf-8")
+    runner.cost_of(["snakemake", "--cores", "1", "--quiet", "all"], tmp_path)
+    assert len(list(tmp_path.glob("made/*"))) == 2
+
+
 def test_a_command_whose_cost_is_measured_has_to_end(tmp_path: Path) -> None:
     for flag, seconds, message in (("--help-me", 60, "ended with 2"), ("--help", 0, "ended with -9")):
         with pytest.raises(RuntimeError, match=f"rankbound {flag} {message}"):
