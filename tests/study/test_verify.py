@@ -69,11 +69,12 @@ def test_copied_folders_are_checked_as_far_as_provenance_goes(study: Path, told:
 def test_the_manifest_is_enough_but_a_configuration_has_to_be_whole(study: Path) -> None:
     """As after `dvc pull`, where the records stayed where they ran."""
 
-    def findings(config: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    def findings(config: dict[Any, Any] | None = None) -> list[tuple[str, str]]:
         return [(one.kind, one.subject) for one in verify(study / "results", config).findings]
 
     shutil.move(study / "results/provenance", study.parent / "records")
     assert findings(CONFIG) == []
+    assert findings({**CONFIG, 7: "a number"}) == [("config", "7")]
     shutil.move(study.parent / "records", study / "results/provenance")
     with recording(study):
         assert main([*MANIFEST[:-1], json.dumps(CONFIG | {"seeds": {}})]) == 0

@@ -80,7 +80,8 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
     elif not manifest.config:
         of_config = [Deviation("unchecked", "configuration", f"none is recorded in {MANIFEST}")]
     else:
-        pairs = _differing(manifest.config, config, "nothing")
+        # In JSON, as it was recorded, all keys are texts.
+        pairs = _differing(manifest.config, json.loads(json.dumps(config)), "nothing")
         # The archives' origin is not part of a study: their content is checked.
         of_config = [Deviation("config", key, f"found {b}, recorded {a}") for key, a, b in pairs if key != "mirror"]
     of_record = f"its record says something else than {MANIFEST} of the same run of the step"
