@@ -98,6 +98,12 @@ def test_score_distribution_of_graded_lists(name: str) -> None:
         require_all_orders(found, name, orders, [1 / len(orders)] * len(orders))
 
 
+@pytest.mark.parametrize(("n", "p", "tilt"), [(6, 1, 5.0), (6, 3, 0.5), (7, 2, 3.0)])
+def test_the_only_score_of_tilted_orders_is_one_distinct_score(n: int, p: int, tilt: float) -> None:
+    """Its probability may exceed 1 by rounding."""
+    assert rb.score_distribution("P@10", n=n, p=p, tilt=tilt).count == 1
+
+
 WALKED = [(12, 5, 4.0), (60, 20, 0.25), (40, 2, 4.0), (90, 60, 9.0), (100, 50, 1.0), (40, 1, 1.0), (90, 80, 1.0)]
 
 

@@ -447,9 +447,9 @@ def _exact(about: dict[str, Any], atoms: Atoms, error: float = 0.0, same: float 
     draws, below = about["samples"], np.cumsum(probability)
     tail = -expm1(-log(2) / draws)
     if width == 0:
-        # A score of probability q is missed by all draws with probability (1 - q)^draws.
+        # A score of probability q, above 1 by rounding at most, is missed by all draws with probability (1 - q)^draws.
         with np.errstate(divide="ignore"):
-            count = float(-np.expm1(draws * np.log1p(-probability)).sum())
+            count = float(-np.expm1(draws * np.log1p(-probability.clip(max=1))).sum())
         low, high = support[np.searchsorted(below, [tail, 1 - tail]).clip(max=len(below) - 1)]
     else:
         # Approximation: every score has the mean mass of a random order's score.
