@@ -143,5 +143,5 @@ def test_examples_run(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     known = {"rb": rb, "np": np, "torch": torch}
     example = doctest.DocTestParser().get_doctest(inspect.getdoc(kind) or "", known, kind.__name__, None, 0)
     printed: list[str] = []
-    doctest.DocTestRunner().run(example, out=printed.append)
+    doctest.DocTestRunner(verbose=False).run(example, out=printed.append)
     assert not printed, "".join(printed)
