@@ -24,23 +24,6 @@ from rankbound.losses import KINDS
 from rankbound.texts import split_text
 from tests.library.refusals import problems
 
-TEXTS = """
-    squared squared(gain=exp2,reduction=sum) logistic logistic(rel=2,reduction=sum)
-    ordinal ordinal(grades=5,reduction=sum) ordinal(grades=5,learn=true)
-    ADR-MSE ADR-MSE(temperature=0.5) ADR-MSE(method=interpolated)
-    RankNet RankNet(reduction=sum,weight=difference) RankNet(weight=difference,temperature=0.5)
-    RankNet(method=interpolated) RankNet(temperature=0.25,method=interpolated)
-    DirectRanker DirectRanker(temperature=2,method=interpolated) DirectRanker(method=interpolated)
-    DirectRanker(reduction=sum,weight=difference) hinge hinge(margin=2,reduction=sum,weight=difference)
-    WARP WARP(alpha=constant)@1 WARP@2 WARP(margin=0.5) WARP(margin=0.5,rel=2)@2
-    ListNet@1 ListNet@2 ListNet@9 ListMLE ListMLE@2 softmax softmax(gain=exp2) XE-NDCG XE-NDCG(gamma=0.25)
-    multinomial multinomial(rel=2) LambdaRank LambdaRank(temperature=0.5)
-    LambdaLoss LambdaLoss(mu=2.5) LambdaLoss(metric=RBP(p=0.8),temperature=2) LambdaLoss(scheme=lambdarank)
-    LambdaLoss(scheme=ndcg-loss1) LambdaLoss(metric=nDCG@3,scheme=ndcg-loss1)
-    LambdaLoss(scheme=ndcg-loss2) LambdaLoss(metric=nDCG@3,scheme=ndcg-loss2)
-    RankCosine RankCosine(gain=exp2) TFMAP TFMAP(rel=2) CLiMF CLiMF(rel=2)
-    SoftRank SoftRank(deviation=0.5) PiRank PiRank(temperature=3) NeuralNDCG NeuralNDCG(temperature=3)
-"""
 OF_METRICS = [
     f"{name}(metric={metric})"
     for name in ("LambdaRank", "SoftRank", "PiRank", "NeuralNDCG")
@@ -57,7 +40,7 @@ def by_text(text: str) -> Arithmetic:
     return by_hand.KINDS[name](**known)
 
 
-LOSSES = {text: by_text(text) for text in (*TEXTS.split(), *OF_METRICS)}
+LOSSES = {text: by_text(text) for text in (*by_hand.TEXTS.split(), *OF_METRICS)}
 """Text to arithmetic."""
 
 POINTWISE = ("squared", "logistic", "ordinal")
@@ -71,11 +54,7 @@ OF_RANK_CHANCES = ("SoftRank", "PiRank", "NeuralNDCG")
 ONE_GRADE_SAYS_NOTHING = ("ADR-MSE", "LambdaRank", "LambdaLoss", "RankNet", "hinge", "DirectRanker", "WARP")
 """Losses for which a list needs two grades."""
 
-WITHOUT_CURVATURE = [
-    text
-    for text in LOSSES
-    if text.startswith(("ADR-MSE", "ListNet@2", "ListNet@9", "RankCosine", "TFMAP", "CLiMF", *OF_RANK_CHANCES))
-]
+WITHOUT_CURVATURE = [text for text in LOSSES if text.startswith(by_hand.WITHOUT_CURVATURE)]
 """Losses whose Hessian's diagonal has no closed form."""
 
 Row = tuple[list[float], list[int]]

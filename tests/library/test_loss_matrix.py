@@ -14,6 +14,7 @@ import pytest
 import test_every_loss as rows_of_losses
 import torch
 from brute_force import METRICS, Order, distribution, graded_orders, mean
+from test_bounds import ORIGIN_AND_UNIT
 from test_every_loss import Row, differences, flat, loss_and_gradient
 from test_own_metric import METRICS as OWN
 from test_own_metric import ORACLES, of_scores
@@ -21,7 +22,7 @@ from test_own_metric import ORACLES, of_scores
 import rankbound as rb
 from rankbound.bounds.tables import DistributionsOnDemand
 
-AFFINE = ("min-max", "expectation", "expectation-max")
+AFFINE = tuple(name for name in ORIGIN_AND_UNIT if name != "none")
 DISTRIBUTIONS = ("distribution", "distribution(gain=drawn)", "distribution(gain=sd)")
 DISTRIBUTED = ("nDCG", "AP", "nRBP", "nDCG@3", "RR", "P@3", "RBP(p=0.8)", "RootGain", "OwnBpref")
 BINARY = (*DISTRIBUTED, "nDCG(discount=log2(r))", "DCG", "P@10", "nRBP(p=0.8)")
@@ -60,13 +61,8 @@ def written_out(name: str, bound: str, scores: Sequence[float], grades: Sequence
         drawn = 300_000 if max(grades) == 1 else 20_000
         gain = {"distribution": len(support) / span, "distribution(gain=drawn)": drawn / span}.get(bound, 1 / sd)
         return float(sign * chance @ sigmoid(gain * (value - support)))
-    bounded = {
-        "none": lambda: value,
-        "min-max": lambda: (value - float(low)) / float(high - low),  # type: ignore[operator,arg-type]
-        "expectation": lambda: value / expected,
-        "expectation-max": lambda: (value - expected) / (float(high) - expected),  # type: ignore[arg-type]
-    }[bound]
-    return float(sign * bounded())
+    origin, unit = ORIGIN_AND_UNIT[bound](float(low), expected, float(high))
+    return float(sign * (value - origin) / unit)
 
 
 @cache
