@@ -34,7 +34,7 @@ def problems(docs: Path) -> Iterator[str]:
             for target in LINK.findall(line):
                 if not (page.parent / target).exists() and (page.parent / target).resolve() not in written:
                     yield f"{place}: {target} does not exist: correct the link"
-    entries = [name for page in sorted((docs / "reference").glob("*.md")) for name in ENTRY.findall(page.read_text())]
+    entries = [name for page in sorted(docs.rglob("*.md")) for name in ENTRY.findall(page.read_text())]
     for name in rankbound.__all__:
         count = entries.count(f"rankbound.{name}")
         if count != 1 and not name.startswith("__"):

@@ -230,7 +230,7 @@ NAVIGATION = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
 
 def test_the_pages_name_what_exists_and_navigation_and_reference_name_all() -> None:
     assert list(name_check.problems(DOCS)) == []
-    entries = [entry for page in DOCS.glob("reference/*.md") for entry in name_check.ENTRY.findall(page.read_text())]
+    entries = [entry for page in DOCS.rglob("*.md") for entry in name_check.ENTRY.findall(page.read_text())]
     for kind in (*METRICS.values(), *LOSSES.values(), *bounds().values()):
         names = {f"{kind.__module__}.{kind.__name__}", f"rankbound.{kind.__name__}"}
         assert len(names & set(entries)) == 1, kind
